@@ -1,0 +1,1 @@
+"""The gateway: takes prompts in, pushes turn requests, delivers segments in order."""

@@ -1,0 +1,1 @@
+"""The fronts behind the gateway's delivery port: Discord, and the local channel."""

@@ -1,0 +1,1 @@
+"""The operators' package: command line, recorder, store, triage, replay, console, rehearsal."""

@@ -1,0 +1,1 @@
+"""The operators' pages, rendered on the server."""

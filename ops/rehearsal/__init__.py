@@ -1,0 +1,1 @@
+"""A local provider that speaks the real wire formats, scenario by scenario."""

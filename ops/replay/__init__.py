@@ -1,0 +1,1 @@
+"""Failed turns again: as new turns, or offline through the worker's pure rooms."""

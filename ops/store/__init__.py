@@ -1,0 +1,1 @@
+"""The error store: tables, queries, migrations. The one package that knows a database."""

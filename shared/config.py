@@ -1,0 +1,113 @@
+"""Settings: from the environment to one checked value.
+
+Comes in: a mapping of environment variables. Goes out: `Settings`. A wrong or unknown
+`TURNFLEET_*` variable is a `ConfigError` that names it. The apps read settings once and pass on
+what each part needs.
+"""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+from shared.errors import ConfigError
+
+PREFIX = "TURNFLEET_"
+NOT_SETTINGS = ("TURNFLEET_CORPUS", "TURNFLEET_TEST_", "TURNFLEET_BENCH_", "TURNFLEET_SEED")
+"""Variables of tests and benchmarks, which a process of the product ignores."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every setting, its default, and why that one."""
+
+    redis_url: str | None = None
+    """Redis 7.0+ or Valkey; None starts the embedded server in `data_dir`."""
+    database_url: str | None = None
+    """SQLAlchemy URL of the error store; None is SQLite in `data_dir`."""
+    data_dir: str = platformdirs.user_data_dir("turnfleet")
+    cell: str = "main"
+    partitions: int = 4
+    """Out streams: one gateway process delivers any number; more than gateways is enough."""
+    front: str = "local"
+    """`local` or `discord`."""
+    discord_token: str | None = None
+    discord_rest_url: str = "https://discord.com/api/v10"
+    provider: str = "rehearsal"
+    model: str = "plain"
+    endpoints: dict[str, str] = msgspec.field(default_factory=dict)
+    """Base URL by provider name, as JSON: {"rehearsal": "http://127.0.0.1:8080"}."""
+    delivery_mode: str = "paragraph"
+    crash_policy: str = "supersede"
+    """What happens to text already shown when a worker dies: `supersede` or `notice`."""
+    record: str = "failed"
+    """Which attempts keep the provider's bytes for `replay --recorded`: `failed` or `always`."""
+    slots: int = 100
+    """Turns a worker runs at once: about one core of streaming (docs/decisions)."""
+    guild_depth: int = 50
+    """Queued and running turns of a guild before it is told that the bot is busy."""
+    global_depth: int = 10_000
+    turn_deadline_s: float = 300.0
+    first_byte_s: float = 60.0
+    between_chunks_s: float = 90.0
+    whole_stream_s: float = 240.0
+    drain_s: float = 30.0
+    """What running turns get after SIGTERM before they are handed back."""
+    log_level: str = "INFO"
+    log_max_string_chars: int | None = None
+    """Truncation of strings in logs; None keeps them whole."""
+    allow_unsafe_redis: bool = False
+    """Start on a server that may forget accepted work (eviction, no AOF)."""
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """Reads the settings of a process.
+
+    Raises:
+        ConfigError: an unknown or unreadable variable; the message says which and what to do.
+    """
+    known = {field.name for field in msgspec.structs.fields(Settings)}
+    values: dict[str, object] = {}
+    for name, text in environ.items():
+        if not name.startswith(PREFIX) or name.startswith(NOT_SETTINGS):
+            continue
+        field = name.removeprefix(PREFIX).lower()
+        if field not in known:
+            near = difflib.get_close_matches(field, known, n=1)
+            hint = f"did you mean {PREFIX}{near[0].upper()}?" if near else "remove it"
+            raise ConfigError(f"unknown setting {name}: {hint}")
+        values[field] = _json_or_text(field, text)
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as exc:
+        raise ConfigError(f"a setting is wrong: {_in_words(str(exc))}") from exc
+
+
+def data_dir(settings: Settings) -> Path:
+    """The directory of this deployment's files, made if it is missing."""
+    path = Path(settings.data_dir).expanduser()
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as exc:
+        raise ConfigError(
+            f"cannot use {PREFIX}DATA_DIR={path}: {exc.strerror}; name a directory that can be written"
+        ) from exc
+    return path
+
+
+def _json_or_text(field: str, text: str) -> object:
+    if field != "endpoints":
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as exc:
+        raise ConfigError(
+            f'{PREFIX}ENDPOINTS is no JSON object such as {{"openai": "https://..."}}: {exc}'
+        ) from exc
+
+
+def _in_words(message: str) -> str:
+    """Turns `... - at `$.slots`` into the variable's name."""
+    text, _, path = message.partition(" - at `$.")
+    return f"{PREFIX}{path.rstrip('`').upper()}: {text}" if path else text

@@ -1,0 +1,1 @@
+"""The shared edges: Redis, streams, the embedded server, the local channel, Sentry."""

@@ -1,0 +1,65 @@
+"""The exception tree. Comes in: facts. Goes out: one class per situation that a caller can act on.
+
+    TurnfleetError
+    ├── ConfigError            the operator's settings are wrong; exit code 2
+    ├── StoreError             Redis or the database refused or is away
+    │   ├── StoreUnavailable   nobody answers at the address
+    │   └── StoreUnsafe        it answers, but would lose accepted work (eviction, no AOF)
+    ├── WireError              bytes that are not a message of ours
+    │   ├── WireVersionError   a message of another version
+    │   └── RequestTooLarge    a request over the limit
+    ├── FleetError             a move that the state of a turn does not allow
+    │   ├── Fenced             the attempt was taken over; stop and stay silent
+    │   └── IllegalTransition  our own misuse of `TurnState`
+    └── EndpointError          the provider's endpoint could not be used (carries a `ProviderFault`)
+
+The docstring of a class is its default message. Expected outcomes are values, not exceptions.
+Anyone may import this module.
+"""
+
+
+class TurnfleetError(Exception):
+    """turnfleet failed."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").split("\n")[0])
+
+
+class ConfigError(TurnfleetError):
+    """A setting is wrong. The message names it and says what to do."""
+
+
+class StoreError(TurnfleetError):
+    """Redis or the database refused."""
+
+
+class StoreUnavailable(StoreError):
+    """Nobody answers at the configured address."""
+
+
+class StoreUnsafe(StoreError):
+    """The server answers, but its configuration would lose accepted work."""
+
+
+class WireError(TurnfleetError):
+    """The bytes are no message of turnfleet's."""
+
+
+class WireVersionError(WireError):
+    """The message was written by another version of turnfleet."""
+
+
+class RequestTooLarge(WireError):
+    """The turn request is over 256 KiB. Send less history, or images as addresses."""
+
+
+class FleetError(TurnfleetError):
+    """The state of the turn does not allow this."""
+
+
+class Fenced(FleetError):
+    """This attempt is no longer the one that may write."""
+
+
+class IllegalTransition(FleetError):
+    """This state of a turn cannot follow the other."""

@@ -1,0 +1,132 @@
+"""Failures as values: raw facts, the classified error, and the record that operators query.
+
+Comes in: facts from edges and rooms. Goes out: values for classification, reports, notices.
+Pure; anyone may import it.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from shared.turns import CredentialSource
+
+SNIPPET_CHARS = 2000
+"""What a report keeps of upstream text, after redaction: enough for any provider's error body."""
+
+
+class FailureCategory(StrEnum):
+    """The seven categories of a provider's failure (six of the seed, and our own)."""
+
+    API_ERROR = "api_error"
+    RATE_LIMIT = "rate_limit"
+    CONTENT_BLOCKED = "content_blocked"
+    TIMEOUT = "timeout"
+    PROVIDER_OVERLOADED = "provider_overloaded"
+    MODEL_ERROR = "model_error"
+    INTERNAL = "internal"
+
+
+class ReportCategory(StrEnum):
+    """What an `ErrorReport` may be about: a provider's failure, or one of our own stages."""
+
+    API_ERROR = "api_error"
+    RATE_LIMIT = "rate_limit"
+    CONTENT_BLOCKED = "content_blocked"
+    TIMEOUT = "timeout"
+    PROVIDER_OVERLOADED = "provider_overloaded"
+    MODEL_ERROR = "model_error"
+    INTERNAL = "internal"
+    DELIVERY = "delivery"
+    QUEUE = "queue"
+    DECODE = "decode"
+    CANCELLED = "cancelled"
+
+
+class Fault(StrEnum):
+    """Whose fault a failure is; the footer of a notice says so."""
+
+    PROVIDER = "provider"
+    TURNFLEET = "turnfleet"
+    CONFIG = "config"
+    USER = "user"
+    DISCORD = "discord"
+    REDIS = "redis"
+
+
+class ProviderFault(msgspec.Struct, frozen=True, kw_only=True):
+    """Raw facts of a failed request or stream, before anyone judged them.
+
+    `status` 0 means that there was no response; `exception` then names the transport's error.
+    `body` is upstream text: untrusted, never shown, redacted before it leaves the process.
+    """
+
+    provider: str
+    model: str = ""
+    status: int = 0
+    headers: tuple[tuple[str, str], ...] = ()
+    body: str = ""
+    code: str | None = None
+    message: str | None = None
+    exception: str | None = None
+    custom_endpoint: bool = False
+    now_s: float = 0.0
+
+
+class ProviderError(msgspec.Struct, frozen=True, kw_only=True):
+    """A classified failure. `cause` is a word of the closed list in `worker.failures.rules`."""
+
+    category: FailureCategory
+    cause: str
+    retryable: bool
+    status: int | None = None
+    code: str | None = None
+    message: str = ""
+    retry_after_s: float | None = None
+    affordable_tokens: int | None = None
+
+
+class Severity(StrEnum):
+    """How loud: an `error` needs the operator and makes a row, a `warning` is expected."""
+
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class ErrorReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One failed attempt (or failed stage), redacted: a JSON log line, and perhaps a row.
+
+    `error_type` is the cause. `created_ms` is milliseconds since the epoch. `metadata` holds
+    bounded diagnostics (counts, roles), never prompt text.
+    """
+
+    id: str
+    created_ms: int
+    severity: Severity
+    category: ReportCategory
+    error_type: str
+    stage: str
+    fault: Fault
+    message: str = ""
+    stack_trace: str | None = None
+    http_status: int | None = None
+    provider_code: str | None = None
+    retryable: bool = False
+    turn_id: str | None = None
+    attempt: int | None = None
+    guild_id: int | None = None
+    channel_id: int | None = None
+    user_id: int | None = None
+    provider: str | None = None
+    model: str | None = None
+    serving_provider: str | None = None
+    endpoint_host: str | None = None
+    credential_source: CredentialSource | None = None
+    key_id: str | None = None
+    worker_id: str | None = None
+    worker_version: str | None = None
+    elapsed_ms: int | None = None
+    chunks: int | None = None
+    segments_sent: int | None = None
+    shown: bool = False
+    metadata: dict[str, object] = msgspec.field(default_factory=dict)
+    schema_version: int = 1

@@ -1,0 +1,107 @@
+"""What comes back from a worker: segments of a reply, and the events around them.
+
+Comes in: nothing. Goes out: values that `shared.wire` puts on the out streams and a gateway reads.
+Pure; anyone may import it.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from shared.turns import Route, StopReason, TurnState, Usage
+
+MAX_SEGMENT_CHARS = 2000
+"""Discord's limit of a message in code points (developer docs, resources/message)."""
+
+
+class SegmentKind(StrEnum):
+    """How a segment is shown: as a message, or as a drawn table or a file with a text fallback."""
+
+    TEXT = "text"
+    CODE = "code"
+    TABLE = "table"
+    FILE = "file"
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One piece of a reply, whole in itself.
+
+    (turn_id, attempt, seq) names it; `seq` counts from 1. `start` and `end` are code-point offsets
+    `[start, end)` into the visible text of the attempt. For `table` and `file`, `text` is the
+    source (at most 64 KiB) and `fallback` the same as messages of at most 2,000 code points.
+    """
+
+    turn_id: str
+    attempt: int
+    seq: int
+    kind: SegmentKind
+    text: str
+    start: int
+    end: int
+    filename: str | None = None
+    fallback: tuple[str, ...] = ()
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    pass
+
+
+class SegmentReady(_Event, frozen=True, kw_only=True, tag="segment"):
+    """A segment is to be delivered."""
+
+    segment: Segment
+
+
+class AttemptSuperseded(_Event, frozen=True, kw_only=True, tag="superseded"):
+    """What `attempt` showed is void; the attempt `by` starts again at seq 1."""
+
+    attempt: int
+    by: int
+
+
+class TurnDone(_Event, frozen=True, kw_only=True, tag="done"):
+    """The reply is whole: `count` segments of the last attempt. `notes` are keys of notices."""
+
+    count: int
+    stop_reason: StopReason = StopReason.STOP
+    state: TurnState = TurnState.DONE
+    usage: Usage = msgspec.field(default_factory=Usage)
+    notes: tuple[str, ...] = ()
+
+
+class TurnFailed(_Event, frozen=True, kw_only=True, tag="failed"):
+    """The turn ended without a whole reply; `count` segments were shown and stay.
+
+    `headline` is a classified, public sentence; upstream text is never in here. `report_id` names
+    the `ErrorReport`; `fault` says whose fault it was (`provider`, `turnfleet`, ...).
+    """
+
+    cause: str
+    category: str
+    count: int = 0
+    state: TurnState = TurnState.FAILED
+    headline: str = ""
+    tips: tuple[str, ...] = ()
+    fault: str = "provider"
+    code: str | None = None
+    report_id: str | None = None
+    retryable: bool = False
+
+
+TurnEvent = SegmentReady | AttemptSuperseded | TurnDone | TurnFailed
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """A `TurnEvent` as it lies on an out stream, with what delivery needs to place it.
+
+    `entry_id` is the stream's own id; `claim` is the fencing suffix of the attempt; `seq` is the
+    position in the attempt (for terminal events: the count + 1, for a supersede 0).
+    """
+
+    entry_id: str
+    turn_id: str
+    attempt: int
+    claim: str
+    seq: int
+    route: Route
+    event: TurnEvent

@@ -1,0 +1,196 @@
+"""What a turn is: the request, its target, its states and its outcome.
+
+Comes in: facts of the prompt, from a front. Goes out: values for admission, workers, delivery.
+Pure; anyone may import it.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from shared.errors import IllegalTransition
+from shared.messages import Message
+
+MAX_REQUEST_BYTES = 256 * 1024
+"""A request above this is refused: images travel as addresses, and history is read at claim."""
+
+
+class Api(StrEnum):
+    """The wire format that a target speaks. `AUTO` lets the provider's row decide."""
+
+    AUTO = "auto"
+    ANTHROPIC = "anthropic"
+    OPENAI_CHAT = "openai-chat"
+    OPENAI_RESPONSES = "openai-responses"
+    GOOGLE = "google"
+
+
+class CredentialSource(StrEnum):
+    """Whose key answers: it decides tips, who may see details, and who must be told."""
+
+    SERVER = "server"
+    PERSONAL = "personal"
+    SUPPORTER = "supporter"
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A model at a provider. `provider` is a name of the provider table, `model` the vendor's id."""
+
+    api: Api = Api.AUTO
+    provider: str
+    model: str
+
+
+class Front(StrEnum):
+    """Where a turn came from, and where its segments go."""
+
+    LOCAL = "local"
+    DISCORD = "discord"
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the reply goes. Snowflakes are integers; a direct message has no guild.
+
+    `reply_to` is the id of the prompt's message, `interaction` the token of a command's answer.
+    """
+
+    front: Front
+    channel_id: int
+    user_id: int
+    guild_id: int | None = None
+    reply_to: int | None = None
+    interaction: str | None = None
+    locale: str = "en"
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool that the model may call: name, description and the JSON schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to generate. `max_tokens` always has a value: providers bill against the cap."""
+
+    max_tokens: int = 2048
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    thinking: str | None = None
+    """Effort of reasoning: `off`, `low`, `medium`, `high`; None leaves the provider's default."""
+
+
+class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One prompt that is to be answered: all that a worker, and later a replay, needs.
+
+    Args:
+        turn_id: `m<message id>`, `i<interaction id>` or `l<local id>`, `.2` and on for replays.
+        created_ms: when the front saw the prompt, milliseconds since the epoch.
+        credential: reference of a sealed credential; None uses the deployment's own key.
+    """
+
+    turn_id: str
+    route: Route
+    target: Target
+    messages: list[Message]
+    created_ms: int
+    version: int = 1
+    fallbacks: tuple[Target, ...] = ()
+    system: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    sampling: Sampling = msgspec.field(default_factory=Sampling)
+    credential_source: CredentialSource = CredentialSource.SERVER
+    credential: str | None = None
+    delivery_mode: str = "paragraph"
+    replay_of: str | None = None
+    persona: str | None = None
+
+    @property
+    def fairness_key(self) -> str:
+        """The guild, or `dm:<user>` where there is none: what round robin shares slots between."""
+        if self.route.guild_id is None:
+            return f"dm:{self.route.user_id}"
+        return str(self.route.guild_id)
+
+
+class TurnState(StrEnum):
+    """Where a turn stands. `scripts/*.lua` write these words."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DEAD = "dead"
+
+
+TRANSITIONS: dict[TurnState, frozenset[TurnState]] = {
+    TurnState.QUEUED: frozenset({TurnState.RUNNING, TurnState.CANCELLED, TurnState.FAILED}),
+    TurnState.RUNNING: frozenset(
+        {
+            TurnState.QUEUED,
+            TurnState.DONE,
+            TurnState.FAILED,
+            TurnState.CANCELLED,
+            TurnState.DEAD,
+        }
+    ),
+    TurnState.DONE: frozenset(),
+    TurnState.FAILED: frozenset(),
+    TurnState.CANCELLED: frozenset(),
+    TurnState.DEAD: frozenset(),
+}
+
+
+def check_transition(old: TurnState, new: TurnState) -> None:
+    """Passes a legal move of a turn.
+
+    Raises:
+        IllegalTransition: the table does not have it.
+    """
+    if new not in TRANSITIONS[old]:
+        raise IllegalTransition(f"a turn cannot go from {old} to {new}")
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens and cost of an attempt, None where the provider gave no valid number.
+
+    `input` counts all prompt tokens, cache reads and writes included; `output` includes reasoning
+    (OpenTelemetry GenAI conventions). `cost` is in the provider's currency, 0 is a value.
+    """
+
+    input: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    total: int | None = None
+    cost: float | None = None
+
+
+class StopReason(StrEnum):
+    """Why a model stopped."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_USE = "tool_use"
+    CONTENT_FILTER = "content_filter"
+    PAUSE = "pause"
+    UNKNOWN = "unknown"
+
+
+class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an attempt ended: what the canonical log line and the turn's record carry."""
+
+    state: TurnState
+    segments: int
+    stop_reason: StopReason | None = None
+    usage: Usage = msgspec.field(default_factory=Usage)
+    serving_provider: str | None = None
+    details: tuple[str, ...] = ()
+    cause: str | None = None
+    first_byte_ms: int | None = None
+    first_segment_ms: int | None = None
+    elapsed_ms: int | None = None

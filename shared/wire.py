@@ -1,0 +1,102 @@
+"""The wire form of our values: every encoder and decoder, built once, and the version.
+
+Comes in: values or bytes. Goes out: bytes or values. JSON, so that an operator can read a record
+with any Redis client. Wire types only grow: new fields have defaults, tags are never reused,
+unknown fields are ignored. Pure; anyone may import it.
+"""
+
+import msgspec
+
+from shared.errors import RequestTooLarge, WireError, WireVersionError
+from shared.failures import ErrorReport
+from shared.segments import TurnEvent
+from shared.turns import MAX_REQUEST_BYTES, Route, TurnOutcome, TurnRequest
+
+WIRE_VERSION = 1
+"""Raised only when an old reader could misread a new message; then both are read for a release."""
+
+encode_json = msgspec.json.Encoder().encode
+encode_msgpack = msgspec.msgpack.Encoder().encode
+decode_msgpack = msgspec.msgpack.Decoder().decode
+
+_turn_request = msgspec.json.Decoder(TurnRequest)
+_turn_event = msgspec.json.Decoder(TurnEvent)
+_route = msgspec.json.Decoder(Route)
+_report = msgspec.json.Decoder(ErrorReport)
+_outcome = msgspec.json.Decoder(TurnOutcome)
+
+
+class _Version(msgspec.Struct):
+    version: int = WIRE_VERSION
+
+
+_version = msgspec.json.Decoder(_Version)
+
+
+def encode_turn_request(request: TurnRequest) -> bytes:
+    """Encodes a turn request.
+
+    Raises:
+        RequestTooLarge: more than `MAX_REQUEST_BYTES`.
+    """
+    payload = encode_json(request)
+    if len(payload) > MAX_REQUEST_BYTES:
+        raise RequestTooLarge(
+            f"the turn request has {len(payload)} bytes, at most {MAX_REQUEST_BYTES} are taken; "
+            "send less history, or images as addresses"
+        )
+    return payload
+
+
+def decode_turn_request(payload: bytes) -> TurnRequest:
+    """Decodes a turn request.
+
+    Raises:
+        WireVersionError: another version wrote it.
+        WireError: it is no turn request (pickle, cut JSON, a field of a wrong type).
+    """
+    try:
+        version = _version.decode(payload).version
+    except msgspec.DecodeError as exc:
+        raise WireError(f"not a turn request: {exc}") from exc
+    if version != WIRE_VERSION:
+        raise WireVersionError(
+            f"the turn request has version {version}, this worker reads {WIRE_VERSION}; "
+            "finish the deploy, then replay the turn"
+        )
+    try:
+        return _turn_request.decode(payload)
+    except msgspec.DecodeError as exc:
+        raise WireError(f"not a turn request: {exc}") from exc
+
+
+def decode_turn_event(payload: bytes) -> TurnEvent:
+    """Decodes an event of an out stream. Raises `WireError` on anything else."""
+    try:
+        return _turn_event.decode(payload)
+    except msgspec.DecodeError as exc:
+        raise WireError(f"not a turn event: {exc}") from exc
+
+
+def decode_route(payload: bytes) -> Route:
+    """Decodes a route. Raises `WireError` on anything else."""
+    try:
+        return _route.decode(payload)
+    except msgspec.DecodeError as exc:
+        raise WireError(f"not a route: {exc}") from exc
+
+
+def decode_report(payload: bytes) -> ErrorReport:
+    """Decodes an error report. Raises `WireError` on anything else."""
+    try:
+        return _report.decode(payload)
+    except msgspec.DecodeError as exc:
+        raise WireError(f"not an error report: {exc}") from exc
+
+
+def decode_outcome(payload: bytes) -> TurnOutcome:
+    """Decodes a turn's outcome. Raises `WireError` on anything else."""
+    try:
+        return _outcome.decode(payload)
+    except msgspec.DecodeError as exc:
+        raise WireError(f"not a turn outcome: {exc}") from exc

@@ -1,0 +1,1 @@
+"""The worker: claims turns, streams from providers, normalizes, segments, reports."""

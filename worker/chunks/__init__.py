@@ -1,0 +1,1 @@
+"""Canonical events to `ProcessedChunk` (seed 000). Pure; above `failures` and `text`."""

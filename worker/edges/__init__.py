@@ -1,0 +1,1 @@
+"""Where the worker touches the world: HTTP, Redis, tools."""

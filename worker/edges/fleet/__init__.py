@@ -1,0 +1,1 @@
+"""arq as host, our queue: claim, lease, wake, drain."""

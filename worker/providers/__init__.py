@@ -1,0 +1,1 @@
+"""One file per wire format, and the table of providers. Pure; above `normalize`."""

@@ -1,0 +1,1 @@
+"""The one incremental scanner of code spans, fences, tags and markers. Pure."""
