@@ -1,0 +1,59 @@
+# Every target is one or two lines; what is longer is Python with a test.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PURE := worker/normalize/*,worker/providers/*,worker/chunks/*,worker/segments/*,worker/text/*,worker/failures/*,gateway/sequencer.py,shared/redaction.py
+
+.PHONY: help install lock format lint test test-all cov conformance demo up bench faults ci clean
+
+help:  ## Show the targets.
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+install: $(STAMP)  ## Create the virtual environment from hashed pins.
+
+$(STAMP): requirements-dev.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
+	@touch $(STAMP)
+
+lock:  ## Write requirements*.txt anew from the ranges in pyproject.toml.
+	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --extra postgres --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" -o requirements.txt
+	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --extra postgres --group dev --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" -c requirements.txt -o requirements-dev.txt
+
+format: install  ## Format and fix what can be fixed.
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+lint: install  ## Formatting, lints, layers, types.
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo && $(BIN)/mypy
+
+test: install  ## The tests: pure rooms, conformance, real Redis and databases, real processes.
+	$(BIN)/python -m pytest -q
+
+conformance: install  ## The corpus alone, in every cutting (AREA=sse,usage chooses).
+	$(BIN)/python -m pytest -q tests/conformance $(if $(AREA),--area $(AREA)) --every-cut
+
+cov: install  ## The tests again under coverage, with the gates.
+	$(BIN)/coverage run -m pytest -q
+	$(BIN)/coverage report --fail-under=90 --skip-covered
+	$(BIN)/coverage report --include='$(PURE)' --fail-under=100 --show-missing --skip-covered
+
+demo: install  ## Run real turns through the whole house, and look at them.
+	$(BIN)/turnfleet demo
+
+up: install  ## Stay running: gateway, workers, recorder, rehearsal provider.
+	$(BIN)/turnfleet up
+
+bench: install  ## Measure, as ratios side by side.
+	$(BIN)/python -m benchmarks
+
+faults: install  ## The long failure suite.
+	$(BIN)/python -m pytest -q -m faults -o addopts='' --import-mode=importlib
+
+ci: lint cov demo  ## What CI runs: lint, every test under coverage, the demo.
+
+clean:  ## Remove what the targets made.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist
