@@ -11,7 +11,7 @@
     ├── FleetError             a move that the state of a turn does not allow
     │   ├── Fenced             the attempt was taken over; stop and stay silent
     │   └── IllegalTransition  our own misuse of `TurnState`
-    └── EndpointError          the provider's endpoint could not be used (carries a `ProviderFault`)
+    └── EndpointError          the provider's endpoint could not be used (carries the exception's name)
 
 The docstring of a class is its default message. Expected outcomes are values, not exceptions.
 Anyone may import this module.
@@ -59,6 +59,19 @@ class FleetError(TurnfleetError):
 
 class Fenced(FleetError):
     """This attempt is no longer the one that may write."""
+
+
+class EndpointError(TurnfleetError):
+    """The provider's endpoint could not be used.
+
+    Args:
+        exception: the class name of the transport's exception. Its text is left behind: it holds
+            addresses, and with them perhaps a key.
+    """
+
+    def __init__(self, exception: str) -> None:
+        super().__init__(f"the provider's endpoint could not be used: {exception}")
+        self.exception = exception
 
 
 class IllegalTransition(FleetError):
