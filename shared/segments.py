@@ -14,6 +14,15 @@ MAX_SEGMENT_CHARS = 2000
 """Discord's limit of a message in code points (developer docs, resources/message)."""
 
 
+class DeliveryMode(StrEnum):
+    """How a reply is parted: blank lines, each line, each sentence, or the message limit alone."""
+
+    PARAGRAPH = "paragraph"
+    LINE = "line"
+    SENTENCE = "sentence"
+    AGGREGATED = "aggregated"
+
+
 class SegmentKind(StrEnum):
     """How a segment is shown: as a message, or as a drawn table or a file with a text fallback."""
 

@@ -1,0 +1,20 @@
+"""The room's shape: feed, flush, and what happens after the end."""
+
+import pytest
+
+from worker.segments.buffer import SegmentBuffer
+
+
+def test_lines_come_out_and_the_end_gives_the_rest():
+    buffer = SegmentBuffer("l1", 1)
+    segments = buffer.feed("One.\n\nTw") + buffer.feed("o.") + buffer.flush()
+    assert [s.text for s in segments] == ["One.", "Two."]
+    assert [s.seq for s in segments] == [1, 2]
+
+
+def test_feed_after_flush_is_an_error_and_a_second_flush_is_empty():
+    buffer = SegmentBuffer("l1", 1)
+    assert buffer.flush() == []
+    assert buffer.flush() == []
+    with pytest.raises(RuntimeError, match="flushed"):
+        buffer.feed("x")
