@@ -1,0 +1,362 @@
+"""Logs: one JSON object per line on stdout, from every process.
+
+Comes in: records of the stdlib's `logging`, ours and those of libraries. Goes out: lines whose
+`msg` is a constant dotted name, with the facts in fields, redacted. A writer thread keeps a blocked
+stdout away from the event loop. The composition roots call `start_logs`; everyone else uses
+`logging.getLogger(__name__)`, `fields` and `bound`.
+"""
+
+import asyncio
+import contextlib
+import copy
+import logging
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from types import MappingProxyType, TracebackType
+from typing import BinaryIO, Final
+
+import msgspec
+
+from shared.clean import storable
+from shared.errors import ConfigError
+
+DIAGNOSTICS: Final = "turnfleet.diagnostics"
+"""The logger of expected failures: its warnings pass at every configured level."""
+QUEUE_LINES: Final = 10_000
+"""Lines that may wait for a slow stdout: seconds of a busy worker, about 10 MB."""
+STACK_CHARS: Final = 16 * 1024
+"""The end of a stack trace is what names the fault; more would drown the line."""
+MAX_DEPTH: Final = 8
+"""Nesting of a field; deeper values are no facts that somebody reads in a line."""
+CLOSE_S: Final = 2.0
+"""What the writer thread gets to empty its queue when the process ends."""
+
+QUIET: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "httpx": logging.WARNING,  # INFO has the whole URL, password and query included
+        "httpcore": logging.WARNING,  # DEBUG has request headers
+        "arq": logging.WARNING,  # INFO has every job's arguments
+        "hikari": logging.WARNING,  # DEBUG has payloads of the gateway
+        "hpack": logging.WARNING,
+        "asyncio": logging.WARNING,
+        "sqlalchemy": logging.WARNING,  # INFO has the parameters of statements
+        "aiosqlite": logging.WARNING,
+        "alembic": logging.WARNING,
+        "PIL": logging.WARNING,
+    }
+)
+"""Libraries whose chatter leaks, and the level below which they stay silent at any setting."""
+
+Redactor = Callable[[str], str]
+OnCrash = Callable[[BaseException, str], None]
+
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "bound"}
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+_bound: ContextVar[Mapping[str, object]] = ContextVar("turnfleet_log_facts", default=_NOTHING)
+_encode = msgspec.json.Encoder().encode
+
+
+def fields(**facts: object) -> dict[str, object]:
+    """The `extra` of a log call: `log.info("turn.finished", extra=fields(segments=3))`."""
+    return {"fields": facts}
+
+
+@contextlib.contextmanager
+def bound(**facts: object) -> Iterator[None]:
+    """Adds facts (turn_id, guild_id, provider, model) to every line of this task, until exit."""
+    given = {name: value for name, value in facts.items() if value is not None}
+    token = _bound.set({**_bound.get(), **given})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+class JsonFormatter(logging.Formatter):
+    """Turns a record into one line of JSON. Never raises: a record that fails says so.
+
+    Args:
+        process: the process's name in the fleet, such as `worker-2`.
+        redact: applied to every string that is not a constant of ours.
+        max_string_chars: cut strings to this many code points, after redaction; None keeps them.
+    """
+
+    def __init__(
+        self, process: str, version: str, redact: Redactor, max_string_chars: int | None = None
+    ) -> None:
+        super().__init__()
+        self._common = {"process": process, "version": version}
+        self._redact = redact
+        self._max_string_chars = max_string_chars
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line, without the line feed."""
+        return self.line(record).decode()
+
+    def line(self, record: logging.LogRecord) -> bytes:
+        """The record as one line of UTF-8, without the line feed."""
+        try:
+            return _encode(self._facts(record))
+        except Exception as exc:  # noqa: BLE001 - a log call never costs its caller anything
+            lost = {"msg": "log.failed", "logger": record.name, "why": type(exc).__name__}
+            return _encode({"ts": _moment(record.created), "level": "ERROR", **lost})
+
+    def _facts(self, record: logging.LogRecord) -> dict[str, object]:
+        facts: dict[str, object] = {
+            "ts": _moment(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+            "msg": self._text(record.getMessage()),
+            **self._common,
+        }
+        for source in (getattr(record, "bound", _bound.get()), _extras(record)):
+            for name, value in source.items():
+                facts.setdefault(self._text(name), self._value(name, value, MAX_DEPTH))
+        if record.exc_info and record.exc_info[1] is not None:
+            facts["err"] = self._error(record.exc_info[1])
+        return facts
+
+    def _error(self, error: BaseException) -> dict[str, str]:
+        stack = self._redact(storable("".join(traceback.format_exception(error))))
+        return {
+            "type": type(error).__qualname__,
+            "message": self._text(str(error)),
+            "stack": stack[-STACK_CHARS:],
+        }
+
+    def _value(self, name: str, value: object, depth: int) -> object:
+        if value is None or isinstance(value, bool | float):
+            return value
+        if isinstance(value, int):
+            # Snowflakes have 64 bits; a reader of JSON in JavaScript keeps 53.
+            return str(value) if name.endswith("_id") or abs(value) > 2**53 else int(value)
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return f"<{len(value)} bytes>"
+        if depth == 0:
+            return f"<{type(value).__name__}>"
+        return self._nested(name, value, depth)
+
+    def _nested(self, name: str, value: object, depth: int) -> object:
+        if isinstance(value, msgspec.Struct):
+            value = {key: getattr(value, key) for key in value.__struct_fields__}
+        if isinstance(value, Mapping):
+            return {
+                self._text(str(key)): self._value(str(key), item, depth - 1)
+                for key, item in value.items()
+            }
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._value(name, item, depth - 1) for item in value]
+        if isinstance(value, BaseException):
+            return self._text(f"{type(value).__qualname__}: {value}")
+        return self._text(str(value))
+
+    def _text(self, text: str) -> str:
+        clean = self._redact(storable(str(text)))
+        limit = self._max_string_chars
+        if limit is None or len(clean) <= limit:
+            return clean
+        return f"{clean[:limit]}… (+{len(clean) - limit} chars)"
+
+
+class _QueueHandler(logging.Handler):
+    """Hands records to the writer thread, with the facts bound where the call was made."""
+
+    def __init__(self, lines: "queue.Queue[logging.LogRecord | None]") -> None:
+        super().__init__(logging.NOTSET)
+        self._lines = lines
+        self.dropped = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        taken = copy.copy(record)
+        taken.bound = _bound.get()
+        try:
+            self._lines.put_nowait(taken)
+        except queue.Full:
+            self.dropped += 1
+
+
+class _Writer(threading.Thread):
+    def __init__(
+        self,
+        lines: "queue.Queue[logging.LogRecord | None]",
+        handler: _QueueHandler,
+        formatter: JsonFormatter,
+        stream: BinaryIO,
+    ) -> None:
+        super().__init__(name="turnfleet-logs", daemon=True)
+        self._lines = lines
+        self._handler = handler
+        self._formatter = formatter
+        self._stream = stream
+        self._told = 0
+
+    def run(self) -> None:
+        while (record := self._lines.get()) is not None:
+            self._write(self._formatter.line(record))
+            if self._handler.dropped > self._told:
+                self._tell()
+        self._tell()
+
+    def _tell(self) -> None:
+        new = self._handler.dropped - self._told
+        if new == 0:
+            return
+        self._told += new
+        record = logging.makeLogRecord(
+            {"name": __name__, "levelno": logging.ERROR, "levelname": "ERROR", "msg": "log.dropped"}
+        )
+        record.fields = {"lines": new}
+        self._write(self._formatter.line(record))
+
+    def _write(self, line: bytes) -> None:
+        try:
+            self._stream.write(line + b"\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            # stdout is gone or closed: nobody reads, and there is no other place to say so.
+            self._handler.dropped += 1
+            self._told += 1
+
+
+class Logs:
+    """The running log pipeline of a process; `close` empties it and restores what was there."""
+
+    def __init__(self, handler: _QueueHandler, writer: _Writer, undo: Callable[[], None]) -> None:
+        self._handler = handler
+        self._writer = writer
+        self._undo = undo
+
+    @property
+    def dropped(self) -> int:
+        """Lines lost so far because stdout was blocked or gone."""
+        return self._handler.dropped
+
+    def close(self) -> None:
+        """Writes what waits, within `CLOSE_S`, and takes the pipeline down. Safe to call twice."""
+        self._undo()
+        with contextlib.suppress(queue.Full):
+            self._writer._lines.put(None, timeout=CLOSE_S)
+        self._writer.join(CLOSE_S)
+
+
+def start_logs(
+    process: str,
+    *,
+    version: str,
+    level: str,
+    redact: Redactor,
+    max_string_chars: int | None = None,
+    on_crash: OnCrash | None = None,
+    stream: BinaryIO | None = None,
+) -> Logs:
+    """Sets the process's logging up: JSON on stdout, quiet libraries, hooks for what nobody caught.
+
+    Args:
+        process: the process's name, in every line.
+        version: turnfleet's version, in every line.
+        level: a level's name, from the settings.
+        redact: removes secrets from every text that goes out.
+        max_string_chars: cut longer strings; None keeps them whole.
+        on_crash: told of an uncaught exception and where it arose, so that it becomes a report.
+        stream: where lines go; None is stdout.
+
+    Raises:
+        ConfigError: the level has no such name.
+    """
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise ConfigError(f"TURNFLEET_LOG_LEVEL={level}: use DEBUG, INFO, WARNING or ERROR")
+    lines: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_LINES)
+    handler = _QueueHandler(lines)
+    formatter = JsonFormatter(process, version, redact, max_string_chars)
+    writer = _Writer(lines, handler, formatter, stream or sys.stdout.buffer)
+    undo = _install(handler, number, on_crash)
+    writer.start()
+    return Logs(handler, writer, undo)
+
+
+def watch_loop(loop: asyncio.AbstractEventLoop, on_crash: OnCrash | None = None) -> None:
+    """Logs what escapes from tasks and callbacks of a loop as `process.crashed`."""
+
+    def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        if isinstance(error, BaseException):
+            _crashed(error, "loop", on_crash)
+        else:
+            logging.getLogger(__name__).error(
+                "loop.complained", extra=fields(why=context.get("message"))
+            )
+
+    loop.set_exception_handler(handle)
+
+
+def _install(handler: _QueueHandler, level: int, on_crash: OnCrash | None) -> Callable[[], None]:
+    root = logging.getLogger()
+    levels = {name: max(quiet, level) for name, quiet in QUIET.items()}
+    levels |= {"": level, DIAGNOSTICS: logging.WARNING}
+    levels_before = {name: logging.getLogger(name).level for name in levels}
+    handlers_before = root.handlers[:]
+    hooks_before = (sys.excepthook, threading.excepthook)
+    raised, last_resort = logging.raiseExceptions, logging.lastResort
+    root.handlers[:] = [handler]
+    _set_levels(levels)
+    # The stdlib's last resort prints bare, unredacted text on stderr.
+    logging.lastResort = None
+    logging.raiseExceptions = False
+    logging.captureWarnings(True)
+
+    def main_hook(
+        _kind: type[BaseException], error: BaseException, _trace: TracebackType | None
+    ) -> None:
+        _crashed(error, "main", on_crash)
+
+    def thread_hook(facts: threading.ExceptHookArgs) -> None:
+        if facts.exc_value is not None:
+            _crashed(facts.exc_value, "thread", on_crash)
+
+    sys.excepthook, threading.excepthook = main_hook, thread_hook
+
+    def undo() -> None:
+        root.handlers[:] = handlers_before
+        _set_levels(levels_before)
+        sys.excepthook, threading.excepthook = hooks_before
+        logging.raiseExceptions, logging.lastResort = raised, last_resort
+        logging.captureWarnings(False)
+
+    return undo
+
+
+def _set_levels(levels: Mapping[str, int]) -> None:
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def _crashed(error: BaseException, where: str, on_crash: OnCrash | None) -> None:
+    if isinstance(error, KeyboardInterrupt):
+        return
+    logging.getLogger(__name__).critical(
+        "process.crashed", exc_info=error, extra=fields(where=where)
+    )
+    if on_crash is not None:
+        on_crash(error, where)
+
+
+def _extras(record: logging.LogRecord) -> dict[str, object]:
+    given = record.__dict__.get("fields")
+    extras = {
+        name: value
+        for name, value in record.__dict__.items()
+        if name not in _STANDARD and name != "fields"
+    }
+    return {**extras, **given} if isinstance(given, dict) else extras
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
