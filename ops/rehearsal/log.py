@@ -1,0 +1,71 @@
+"""The log of a rehearsal: who asked what, and when each byte of the answer was written.
+
+Comes in: requests and writes, from the player. Goes out: JSON for `GET /rehearsal/log`, which
+benchmarks read. Times are `time.monotonic()` (one clock for every process of a Linux machine) and
+`time.time()`. Keys are never logged.
+"""
+
+from collections import deque
+
+import msgspec
+
+MAX_ENTRIES = 2_000
+"""Requests remembered; the oldest are forgotten. A benchmark empties the log before its run."""
+
+MAX_BODY_BYTES = 256 * 1024
+"""Bytes of a request's body kept for tests that look at what was sent (a turn has no more)."""
+
+
+class Write(msgspec.Struct, frozen=True, array_like=True):
+    """One write: `[monotonic_s, wall_s, end_byte, visible_chars]`, the last two as running sums."""
+
+    monotonic_s: float
+    wall_s: float
+    end_byte: int
+    visible_chars: int
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """One request. `outcome`: running, whole, cut, failed, refused or left (by the client)."""
+
+    number: int
+    path: str
+    received_monotonic_s: float
+    received_wall_s: float
+    model: str = ""
+    scenario: str = ""
+    status: int = 200
+    outcome: str = "running"
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    body: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
+    writes: list[Write] = msgspec.field(default_factory=list)
+    ended_monotonic_s: float | None = None
+
+
+class RehearsalLog:
+    """The last requests, oldest first."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque(maxlen=MAX_ENTRIES)
+        self._count = 0
+
+    def open(self, path: str, monotonic_s: float, wall_s: float) -> Entry:
+        """Begins the entry of a request."""
+        self._count += 1
+        entry = Entry(
+            number=self._count,
+            path=path,
+            received_monotonic_s=monotonic_s,
+            received_wall_s=wall_s,
+        )
+        self._entries.append(entry)
+        return entry
+
+    def clear(self) -> None:
+        """Forgets every entry; numbers go on."""
+        self._entries.clear()
+
+    def as_json(self) -> bytes:
+        """All entries as a JSON array."""
+        return msgspec.json.encode(list(self._entries))

@@ -1,0 +1,1 @@
+"""How a vendor answers: beats of a scenario in, the frames of its wire format out."""
