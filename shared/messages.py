@@ -19,6 +19,19 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+class ArgumentState(StrEnum):
+    """What may be done with a call's arguments: only `OK` is ever dispatched.
+
+    `TRUNCATED` holds what was finished before the cut; `INVALID` is no JSON, `NOT_OBJECT` complete
+    JSON of another kind: both hold nothing.
+    """
+
+    OK = "ok"
+    TRUNCATED = "truncated"
+    INVALID = "invalid"
+    NOT_OBJECT = "not_object"
+
+
 class _Block(
     msgspec.Struct,
     frozen=True,

@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from shared.failures import ProviderError
+from shared.messages import ArgumentState as ArgumentState
 
 
 class ThoughtKind(StrEnum):
@@ -22,15 +23,6 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ThoughtKind
     content: str
-
-
-class ArgumentState(StrEnum):
-    """What may be done with a call's arguments: only `OK` is ever dispatched."""
-
-    OK = "ok"
-    TRUNCATED = "truncated"
-    INVALID = "invalid"
-    NOT_OBJECT = "not_object"
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 
 from shared.messages import ContentBlock
 from shared.turns import StopReason
+from worker.normalize.partial_json import ArgumentText
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
@@ -36,6 +37,40 @@ class ThinkingDelta(_Event, frozen=True, kw_only=True, tag="thinking_delta", gc=
     signature: str | None = None
 
 
+class ToolCallDelta(_Event, frozen=True, kw_only=True, tag="toolcall_delta", gc=False, eq=False):
+    """A fragment of a call's arguments. The first announces `id` and `name`, which never change.
+
+    Args:
+        text: the call's whole argument text, shared by all its events; it grows after this event.
+        end: how many characters of `text` there were with this event.
+    """
+
+    index: int
+    id: str
+    name: str
+    raw_json_delta: str
+    text: ArgumentText
+    end: int
+
+    @property
+    def partial_args(self) -> dict[str, object]:
+        """The arguments so far, best effort: to look at, never to run.
+
+        Parsed when it is first read, since most readers never do: parsing at each delta is
+        quadratic in the argument's length.
+        """
+        return self.text.view(self.end)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolCallDelta) and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash(self._facts())
+
+    def _facts(self) -> tuple[int, str, str, str, str]:
+        return (self.index, self.id, self.name, self.raw_json_delta, self.text.upto(self.end))
+
+
 class FaultReason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Raw facts of a failure in the stream. The category is the classifier's."""
 
@@ -56,3 +91,21 @@ class StreamFailed(_Event, frozen=True, kw_only=True, tag="error", gc=False):
     """The terminal event of a stream that failed."""
 
     reason: FaultReason
+
+
+StreamEvent = Start | TextDelta | ThinkingDelta | ToolCallDelta | Done | StreamFailed
+
+
+def event_fields(event: StreamEvent) -> dict[str, object]:
+    """The event as the seed writes it: `type` and its fields, `partial_args` included."""
+    if isinstance(event, ToolCallDelta):
+        return {
+            "type": "toolcall_delta",
+            "index": event.index,
+            "id": event.id,
+            "name": event.name,
+            "raw_json_delta": event.raw_json_delta,
+            "partial_args": event.partial_args,
+        }
+    fields: dict[str, object] = msgspec.to_builtins(event, str_keys=True)
+    return fields
