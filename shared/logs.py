@@ -14,16 +14,20 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
 from typing import BinaryIO, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
-from shared.clean import storable
+from shared import __version__
+from shared.config import Settings
 from shared.errors import ConfigError
+from shared.redaction import clean, clip, redact, redact_value
+from shared.secrets import Secret
 
 DIAGNOSTICS: Final = "turnfleet.diagnostics"
 """The logger of expected failures: its warnings pass at every configured level."""
@@ -52,10 +56,10 @@ QUIET: Final[Mapping[str, int]] = MappingProxyType(
 )
 """Libraries whose chatter leaks, and the level below which they stay silent at any setting."""
 
-Redactor = Callable[[str], str]
 OnCrash = Callable[[BaseException, str], None]
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "bound"}
+_HEAD = frozenset({"ts", "level", "logger", "msg", "process", "version", "err"})
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _bound: ContextVar[Mapping[str, object]] = ContextVar("turnfleet_log_facts", default=_NOTHING)
 _encode = msgspec.json.Encoder().encode
@@ -82,16 +86,20 @@ class JsonFormatter(logging.Formatter):
 
     Args:
         process: the process's name in the fleet, such as `worker-2`.
-        redact: applied to every string that is not a constant of ours.
+        secrets: what this process knows; credentials of other shapes are found by their shape.
         max_string_chars: cut strings to this many code points, after redaction; None keeps them.
     """
 
     def __init__(
-        self, process: str, version: str, redact: Redactor, max_string_chars: int | None = None
+        self,
+        process: str,
+        *,
+        secrets: Iterable[Secret] = (),
+        max_string_chars: int | None = None,
     ) -> None:
         super().__init__()
-        self._common = {"process": process, "version": version}
-        self._redact = redact
+        self._common = {"process": process, "version": __version__}
+        self._secrets = tuple(secrets)
         self._max_string_chars = max_string_chars
 
     def format(self, record: logging.LogRecord) -> str:
@@ -101,68 +109,44 @@ class JsonFormatter(logging.Formatter):
     def line(self, record: logging.LogRecord) -> bytes:
         """The record as one line of UTF-8, without the line feed."""
         try:
-            return _encode(self._facts(record))
+            return _encode({**self._head(record), **self._facts(record)})
         except Exception as exc:  # noqa: BLE001 - a log call never costs its caller anything
             lost = {"msg": "log.failed", "logger": record.name, "why": type(exc).__name__}
             return _encode({"ts": _moment(record.created), "level": "ERROR", **lost})
 
-    def _facts(self, record: logging.LogRecord) -> dict[str, object]:
-        facts: dict[str, object] = {
+    def _head(self, record: logging.LogRecord) -> dict[str, object]:
+        return {
             "ts": _moment(record.created),
             "level": record.levelname,
             "logger": record.name,
             "msg": self._text(record.getMessage()),
             **self._common,
         }
-        for source in (getattr(record, "bound", _bound.get()), _extras(record)):
-            for name, value in source.items():
-                facts.setdefault(self._text(name), self._value(name, value, MAX_DEPTH))
+
+    def _facts(self, record: logging.LogRecord) -> dict[str, object]:
+        given = {**getattr(record, "bound", _bound.get()), **_extras(record)}
+        facts = {
+            name: _plain(name, value, MAX_DEPTH)
+            for name, value in given.items()
+            if name not in _HEAD
+        }
+        hidden = redact_value(facts, self._secrets)
+        shown = _clipped(hidden, self._max_string_chars)
         if record.exc_info and record.exc_info[1] is not None:
-            facts["err"] = self._error(record.exc_info[1])
-        return facts
+            return {**shown, "err": self._error(record.exc_info[1])}
+        return shown
 
     def _error(self, error: BaseException) -> dict[str, str]:
-        stack = self._redact(storable("".join(traceback.format_exception(error))))
+        stack = redact(clean("".join(traceback.format_exception(error))), self._secrets)
         return {
             "type": type(error).__qualname__,
             "message": self._text(str(error)),
             "stack": stack[-STACK_CHARS:],
         }
 
-    def _value(self, name: str, value: object, depth: int) -> object:
-        if value is None or isinstance(value, bool | float):
-            return value
-        if isinstance(value, int):
-            # Snowflakes have 64 bits; a reader of JSON in JavaScript keeps 53.
-            return str(value) if name.endswith("_id") or abs(value) > 2**53 else int(value)
-        if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, bytes | bytearray | memoryview):
-            return f"<{len(value)} bytes>"
-        if depth == 0:
-            return f"<{type(value).__name__}>"
-        return self._nested(name, value, depth)
-
-    def _nested(self, name: str, value: object, depth: int) -> object:
-        if isinstance(value, msgspec.Struct):
-            value = {key: getattr(value, key) for key in value.__struct_fields__}
-        if isinstance(value, Mapping):
-            return {
-                self._text(str(key)): self._value(str(key), item, depth - 1)
-                for key, item in value.items()
-            }
-        if isinstance(value, list | tuple | set | frozenset):
-            return [self._value(name, item, depth - 1) for item in value]
-        if isinstance(value, BaseException):
-            return self._text(f"{type(value).__qualname__}: {value}")
-        return self._text(str(value))
-
     def _text(self, text: str) -> str:
-        clean = self._redact(storable(str(text)))
-        limit = self._max_string_chars
-        if limit is None or len(clean) <= limit:
-            return clean
-        return f"{clean[:limit]}… (+{len(clean) - limit} chars)"
+        hidden = redact(clean(text), self._secrets)
+        return hidden if self._max_string_chars is None else clip(hidden, self._max_string_chars)
 
 
 class _QueueHandler(logging.Handler):
@@ -248,11 +232,9 @@ class Logs:
 
 def start_logs(
     process: str,
+    settings: Settings,
     *,
-    version: str,
-    level: str,
-    redact: Redactor,
-    max_string_chars: int | None = None,
+    secrets: Iterable[Secret] = (),
     on_crash: OnCrash | None = None,
     stream: BinaryIO | None = None,
 ) -> Logs:
@@ -260,26 +242,37 @@ def start_logs(
 
     Args:
         process: the process's name, in every line.
-        version: turnfleet's version, in every line.
-        level: a level's name, from the settings.
-        redact: removes secrets from every text that goes out.
-        max_string_chars: cut longer strings; None keeps them whole.
+        settings: level, truncation, and the passwords and tokens that no line may show.
+        secrets: others that this process knows, such as provider keys.
         on_crash: told of an uncaught exception and where it arose, so that it becomes a report.
         stream: where lines go; None is stdout.
 
     Raises:
         ConfigError: the level has no such name.
     """
-    number = logging.getLevelNamesMapping().get(level.upper())
-    if number is None:
-        raise ConfigError(f"TURNFLEET_LOG_LEVEL={level}: use DEBUG, INFO, WARNING or ERROR")
+    level = logging.getLevelNamesMapping().get(settings.log_level.upper())
+    if level is None:
+        raise ConfigError(
+            f"TURNFLEET_LOG_LEVEL={settings.log_level}: use DEBUG, INFO, WARNING or ERROR"
+        )
     lines: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_LINES)
     handler = _QueueHandler(lines)
-    formatter = JsonFormatter(process, version, redact, max_string_chars)
+    formatter = JsonFormatter(
+        process,
+        secrets=[*secrets_of(settings), *secrets],
+        max_string_chars=settings.log_max_string_chars,
+    )
     writer = _Writer(lines, handler, formatter, stream or sys.stdout.buffer)
-    undo = _install(handler, number, on_crash)
+    undo = _install(handler, level, on_crash)
     writer.start()
     return Logs(handler, writer, undo)
+
+
+def secrets_of(settings: Settings) -> list[Secret]:
+    """The secrets among the settings: the bot's token and the passwords in addresses."""
+    urls = (settings.redis_url, settings.database_url, *settings.endpoints.values())
+    texts = [settings.discord_token, *(urlsplit(url).password for url in urls if url)]
+    return [Secret(text) for text in texts if text]
 
 
 def watch_loop(loop: asyncio.AbstractEventLoop, on_crash: OnCrash | None = None) -> None:
@@ -356,6 +349,42 @@ def _extras(record: logging.LogRecord) -> dict[str, object]:
         if name not in _STANDARD and name != "fields"
     }
     return {**extras, **given} if isinstance(given, dict) else extras
+
+
+def _plain(name: str, value: object, depth: int) -> object:
+    """A fact as JSON knows it."""
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    if isinstance(value, int):
+        # Snowflakes have 64 bits; a reader of JSON in JavaScript keeps 53.
+        return str(value) if name.endswith("_id") or abs(value) > 2**53 else value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>"
+    if depth == 0:
+        return f"<{type(value).__name__}>"
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(str(key), item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(name, item, depth - 1) for item in value]
+    if isinstance(value, BaseException):
+        return f"{type(value).__qualname__}: {value}"
+    return str(value)
+
+
+def _clipped(value: object, limit_chars: int | None) -> dict[str, object]:
+    """What redaction gave (a dict of JSON values), its strings cut to the limit if there is one."""
+
+    def cut(item: object) -> object:
+        if isinstance(item, str) and limit_chars is not None:
+            return clip(item, limit_chars)
+        if isinstance(item, dict):
+            return {key: cut(one) for key, one in item.items()}
+        return [cut(one) for one in item] if isinstance(item, list) else item
+
+    assert isinstance(value, dict)  # noqa: S101 - `redact_value` keeps a dict a dict
+    return value if limit_chars is None else {key: cut(one) for key, one in value.items()}
 
 
 def _moment(seconds: float) -> str:

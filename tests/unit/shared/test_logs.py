@@ -12,23 +12,26 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
+from shared import __version__
+from shared.config import Settings
 from shared.errors import ConfigError
 from shared.logs import (
     DIAGNOSTICS,
     QUEUE_LINES,
     QUIET,
     JsonFormatter,
+    OnCrash,
     bound,
     fields,
     start_logs,
     watch_loop,
 )
+from shared.secrets import Secret
 
 log = logging.getLogger("turnfleet.test")
 
 
-def hide(text: str) -> str:
-    return text.replace("hunter2", "[redacted:test]")
+SECRETS = [Secret("hunter2")]
 
 
 class Lines:
@@ -47,15 +50,16 @@ class Lines:
 
 
 @contextmanager
-def pipeline(level: str = "INFO", **more: object) -> Iterator[Lines]:
+def pipeline(
+    level: str = "INFO", *, max_string_chars: int | None = None, on_crash: OnCrash | None = None
+) -> Iterator[Lines]:
     stream = io.BytesIO()
     logs = start_logs(
         "worker-1",
-        version="1.2.3",
-        level=level,
-        redact=hide,
+        Settings(log_level=level, log_max_string_chars=max_string_chars),
+        secrets=SECRETS,
+        on_crash=on_crash,
         stream=stream,
-        **more,  # type: ignore[arg-type]  # each test gives what start_logs takes
     )
     try:
         yield Lines(stream)
@@ -71,7 +75,7 @@ def test_a_line_is_one_json_object_with_time_level_and_process():
     assert line["segments"] == 3
     assert line["level"] == "INFO"
     assert line["process"] == "worker-1"
-    assert line["version"] == "1.2.3"
+    assert line["version"] == __version__
     assert str(line["ts"]).endswith("Z")
     assert len(str(line["ts"])) == len("2026-01-01T00:00:00.000Z")
 
@@ -113,14 +117,14 @@ class Facts(msgspec.Struct):
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        pytest.param({"k": ["hunter2", 1]}, {"k": ["[redacted:test]", 1]}, id="nested"),
-        pytest.param({"hunter2": 1}, {"[redacted:test]": 1}, id="keys_too"),
+        pytest.param({"k": ["hunter2", 1]}, {"k": ["[redacted:key]", 1]}, id="nested"),
+        pytest.param({"hunter2": 1}, {"[redacted:key]": 1}, id="keys_too"),
         pytest.param(b"secret", "<6 bytes>", id="bytes_are_counted"),
         pytest.param(
-            Facts(name="hunter2", count=2), {"name": "[redacted:test]", "count": 2}, id="struct"
+            Facts(name="hunter2", count=2), {"name": "[redacted:key]", "count": 2}, id="struct"
         ),
-        pytest.param(ValueError("hunter2"), "ValueError: [redacted:test]", id="exception"),
-        pytest.param("a\0\ud800", "a��", id="unstorable_text"),
+        pytest.param(ValueError("hunter2"), "ValueError: [redacted:key]", id="exception"),
+        pytest.param("a\0\ud800", "a�", id="unstorable_text"),
         pytest.param(2**60, str(2**60), id="large_numbers_as_text"),
         pytest.param(float("nan"), None, id="nan_has_no_json"),
         pytest.param(True, True, id="bool"),
@@ -158,7 +162,7 @@ def test_an_exception_is_redacted_in_message_and_stack():
     err = lines.all[0]["err"]
     assert isinstance(err, dict)
     assert err["type"] == "RuntimeError"
-    assert err["message"] == "key [redacted:test]"
+    assert err["message"] == "key [redacted:key]"
     assert "hunter2" not in err["stack"]
     assert "raise RuntimeError" in err["stack"]
 
@@ -169,7 +173,7 @@ def test_strings_are_whole_unless_a_limit_is_set_and_are_redacted_before_the_cut
     assert whole.all[0]["text"] == "a" * 50_000
     with pipeline(max_string_chars=8) as cut:
         log.info("x", extra=fields(text="abcdhunter2efgh"))
-    assert cut.all[0]["text"] == "abcd[red… (+15 chars)"
+    assert cut.all[0]["text"] == "abcd…"
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
@@ -185,12 +189,27 @@ def test_libraries_that_leak_stay_silent_at_debug(name: str):
     with pipeline("DEBUG") as lines:
         logging.getLogger(f"{name}.child").info("GET https://user:hunter2@host/?key=1")
         logging.getLogger(f"{name}.child").warning("hunter2")
-    assert lines.messages == ["[redacted:test]"]
+    assert lines.messages == ["[redacted:key]"]
+
+
+def test_secrets_of_the_settings_are_in_no_line():
+    stream = io.BytesIO()
+    settings = Settings(
+        redis_url="redis://:correct-horse-1@localhost/0",
+        database_url="postgresql://u:correct-horse-2@localhost/d",
+        endpoints={"custom": "https://u:correct-horse-3@host/v1"},
+        discord_token="correct-horse-4",
+    )
+    logs = start_logs("x", settings, stream=stream)
+    log.info("x", extra=fields(text="correct-horse-1 correct-horse-2", settings=settings))
+    log.info("correct-horse-3 and correct-horse-4")
+    logs.close()
+    assert b"horse" not in stream.getvalue()
 
 
 def test_a_wrong_level_is_a_config_error():
     with pytest.raises(ConfigError, match="TURNFLEET_LOG_LEVEL=LOUD"):
-        start_logs("x", version="1", level="LOUD", redact=hide, stream=io.BytesIO())
+        start_logs("x", Settings(log_level="LOUD"), stream=io.BytesIO())
 
 
 class Stuck(io.BytesIO):
@@ -207,7 +226,7 @@ class Stuck(io.BytesIO):
 
 def test_a_blocked_stdout_drops_lines_counts_them_and_never_blocks_the_caller():
     stream = Stuck()
-    logs = start_logs("x", version="1", level="INFO", redact=hide, stream=stream)
+    logs = start_logs("x", Settings(), stream=stream)
     started = time.monotonic()
     for number in range(QUEUE_LINES + 500):
         log.info("line", extra=fields(number=number))
@@ -225,7 +244,7 @@ def test_a_blocked_stdout_drops_lines_counts_them_and_never_blocks_the_caller():
 
 def test_a_closed_stdout_is_counted_and_harms_nobody():
     stream = io.BytesIO()
-    logs = start_logs("x", version="1", level="INFO", redact=hide, stream=stream)
+    logs = start_logs("x", Settings(), stream=stream)
     stream.close()
     log.info("line")
     logs.close()
@@ -279,4 +298,4 @@ def test_close_puts_everything_back():
 
 def test_the_formatter_serves_handlers_of_the_stdlib():
     record = logging.makeLogRecord({"msg": "x %d", "args": (1,), "name": "n"})
-    assert json.loads(JsonFormatter("p", "v", hide).format(record))["msg"] == "x 1"
+    assert json.loads(JsonFormatter("p").format(record))["msg"] == "x 1"
