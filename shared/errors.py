@@ -4,7 +4,8 @@
     ├── ConfigError            the operator's settings are wrong; exit code 2
     ├── StoreError             Redis or the database refused or is away
     │   ├── StoreUnavailable   nobody answers at the address
-    │   └── StoreUnsafe        it answers, but would lose accepted work (eviction, no AOF)
+    │   ├── StoreUnsafe        it answers, but would lose accepted work (eviction, no AOF)
+    │   └── StoreFull          it answers, but has no memory for new work
     ├── WireError              bytes that are not a message of ours
     │   ├── WireVersionError   a message of another version
     │   └── RequestTooLarge    a request over the limit
@@ -39,6 +40,10 @@ class StoreUnavailable(StoreError):
 
 class StoreUnsafe(StoreError):
     """The server answers, but its configuration would lose accepted work."""
+
+
+class StoreFull(StoreError):
+    """The server has no memory for new work."""
 
 
 class WireError(TurnfleetError):

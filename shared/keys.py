@@ -21,9 +21,29 @@ MARK_TTL_MS: Final = 24 * 3_600_000
 """The mark that refuses a duplicate. Longer than the backfill horizon of 12 h."""
 JOURNAL_TTL_MS: Final = 2 * 3_600_000
 """The gateway's journal of a turn: longer than any delivery deadline."""
+LOCAL_TTL_MS: Final = 24 * 3_600_000
+"""A local channel after its last message: a day of looking at a rehearsal."""
+LOCAL_NONCE_TTL_MS: Final = 5 * 60_000
+"""The local channel's window for nonces; Discord says "a few minutes"."""
+LOCAL_CHANGES_MAX: Final = 2_000
+"""Changes of a local channel that a watcher may be behind; the messages themselves stay."""
+SEND_BLOCK_TTL_MS: Final = 15 * 60_000
+"""How long a channel that refused us is left alone (one timed-out bot wasted 397 generations)."""
 FAULT_TTL_MS: Final = 72 * 3_600_000
 """The redacted snippet behind "Show full error"; as long as the turn can be replayed."""
+CLAIM_TTL_MS: Final = 60_000
+"""What a worker's last claim took: a claim that is sent twice gets the same turns again."""
+CONTROL_TTL_MS: Final = 60_000
+"""Stops that a worker did not fetch: its turns are lost or ended long before."""
+PROCESS_TTL_MS: Final = 10_000
+"""A process that did not report for this long is gone: five beats."""
+DEAD_MAX_TURNS: Final = 10_000
+"""Dead letters kept at most; as many as failed turns."""
+ARQ_JOB: Final = "arq:job:"
+"""arq's own prefix of a job. arq knows no cells; a turn id is unique in the whole server."""
 DELIVERY_GROUP: Final = "gateway"
+DELIVERY_CONSUMER: Final = "delivery"
+"""One name for whoever leads a partition: its own pending entries are the last leader's, too."""
 RECORDER_GROUP: Final = "recorder"
 
 
@@ -44,6 +64,30 @@ class Keys:
     def turn(self, turn_id: str) -> str:
         """The turn's record (hash): request, route, state, attempt, claim, seq, owner, cancel."""
         return f"{self.prefix}t:{turn_id}"
+
+    def timeline(self, turn_id: str) -> str:
+        """What happened to a turn, in order (list of `ms word attempt who`)."""
+        return f"{self.prefix}log:{turn_id}"
+
+    def lane(self, lane: str) -> str:
+        """The waiting turns of a lane (list, first in first out)."""
+        return f"{self.prefix}lane:{lane}"
+
+    def guild(self, guild: str) -> str:
+        """The lanes of a guild that could start a turn now (list)."""
+        return f"{self.prefix}guild:{guild}"
+
+    def parked(self, provider_key: str) -> str:
+        """The lanes that wait for a slot of a provider key (list of `guild|lane`)."""
+        return f"{self.prefix}parked:{provider_key}"
+
+    def last_claim(self, worker_id: str) -> str:
+        """The turns of a worker's last claim (hash)."""
+        return f"{self.prefix}claim:{worker_id}"
+
+    def job(self, turn_id: str) -> str:
+        """The job that arq reads (string, msgpack)."""
+        return f"{ARQ_JOB}{turn_id}"
 
     def mark(self, turn_id: str) -> str:
         """The mark that this turn id was admitted once (string)."""
@@ -89,6 +133,36 @@ class Keys:
         """The out stream that a channel's segments go to."""
         return self.out(self.partition_of(channel_id))
 
+    def send_block(self, channel_id: int) -> str:
+        """The mark that a channel refuses what we say (string)."""
+        return f"{self.prefix}sb:{channel_id}"
+
+    def local_messages(self, channel_id: int) -> str:
+        """The messages of a local channel by id (hash). Private."""
+        return f"{self.prefix}loc:c:{channel_id}"
+
+    def local_changes(self, channel_id: int) -> str:
+        """What happened in a local channel, for those who watch it (stream). Private."""
+        return f"{self.prefix}loc:ev:{channel_id}"
+
+    def local_nonce(self, nonce: str) -> str:
+        """The local message that was sent with this nonce (string)."""
+        return f"{self.prefix}loc:x:{nonce}"
+
+    def local_typing(self, channel_id: int) -> str:
+        """The typing sign of a local channel (string with a TTL of seconds)."""
+        return f"{self.prefix}loc:ty:{channel_id}"
+
+    @property
+    def local_prompts(self) -> str:
+        """Prompts of local channels on their way to the gateway (stream). Private."""
+        return f"{self.prefix}loc:in"
+
+    @property
+    def local_clock(self) -> str:
+        """The last message id of the local channels (string)."""
+        return f"{self.prefix}loc:id"
+
     @property
     def wake(self) -> str:
         """Wake tokens for idle workers (list)."""
@@ -103,3 +177,58 @@ class Keys:
     def failed(self) -> str:
         """Failed turns by time (sorted set, score = milliseconds)."""
         return f"{self.prefix}failed"
+
+    @property
+    def dead(self) -> str:
+        """Dead letters: turns that took a worker with them too often (stream)."""
+        return f"{self.prefix}dead"
+
+    @property
+    def buried(self) -> str:
+        """Stream entries that nobody could read, with the reason (stream)."""
+        return f"{self.prefix}buried"
+
+    @property
+    def leases(self) -> str:
+        """The running turns (sorted set, score = when the lease ends, in milliseconds)."""
+        return f"{self.prefix}lease"
+
+    @property
+    def ring(self) -> str:
+        """The guilds that could start a turn now (sorted set, score = virtual time)."""
+        return f"{self.prefix}ring"
+
+    @property
+    def ring_times(self) -> str:
+        """The virtual time of each guild with turns (hash)."""
+        return f"{self.prefix}ring.time"
+
+    @property
+    def totals(self) -> str:
+        """Depth of the cell, virtual time of the ring, clock of the reaper (hash)."""
+        return f"{self.prefix}totals"
+
+    @property
+    def depth(self) -> str:
+        """Queued and running turns by guild (hash)."""
+        return f"{self.prefix}depth"
+
+    @property
+    def running_guilds(self) -> str:
+        """Running turns by guild (hash)."""
+        return f"{self.prefix}run.guild"
+
+    @property
+    def running_keys(self) -> str:
+        """Running turns by provider key (hash)."""
+        return f"{self.prefix}run.key"
+
+    @property
+    def running_lanes(self) -> str:
+        """The running turn of each lane (hash)."""
+        return f"{self.prefix}run.lane"
+
+    @property
+    def processes(self) -> str:
+        """The processes that reported lately (sorted set, score = milliseconds)."""
+        return f"{self.prefix}processes"

@@ -115,6 +115,18 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return str(self.route.guild_id)
 
 
+class AttemptToken(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker shows with every write: the turn, its attempt, and the claim it came with.
+
+    `claim` is 8 random hex digits: a server that forgot its last second may give an attempt number
+    twice, but never with the same claim.
+    """
+
+    turn_id: str
+    attempt: int
+    claim: str
+
+
 class TurnState(StrEnum):
     """Where a turn stands. `scripts/*.lua` write these words."""
 

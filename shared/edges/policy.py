@@ -1,0 +1,117 @@
+"""The numbers and ready-made events that the scripts work with.
+
+Comes in: settings. Goes out: `Policy`, sent with every script as JSON. Edges import it.
+"""
+
+from typing import Self
+
+import msgspec
+
+from shared import keys
+from shared.config import Settings
+from shared.failures import FailureCategory, Fault
+from shared.segments import AttemptSuperseded, TurnDone, TurnEvent, TurnFailed
+from shared.turns import TurnState
+from shared.wire import encode_json
+
+LEASE_MS = 6_000
+"""A dead worker is noticed after this. Under 3 s, a stalled pod would look dead."""
+BEAT_S = 2.0
+"""A third of a lease: two beats may fail."""
+REAP_S = 0.5
+"""How often a worker looks for ended leases: half a second after one, at the latest."""
+REAP_GAP_MS = LEASE_MS // 2
+"""When nobody reaped for so long, the server was away rather than the workers."""
+MAX_CRASHES = 3
+"""A turn that took three workers with it is poison."""
+KEY_RUNNING = 1_000
+"""Running turns of one provider key; a bound for the scripts, the key's own limit comes as 429."""
+OUT_MAX_ENTRIES = 20_000
+"""Entries of an out stream before workers wait: 5 MB, minutes of a gateway's absence."""
+PLACEHOLDER = -1
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What the scripts need to know. `crash` is `supersede` or `notice`.
+
+    The last five are events in JSON; `@count@`, `@attempt@` and `@by@` are filled in by the
+    scripts, which know the numbers.
+    """
+
+    guild_depth: int
+    global_depth: int
+    guild_running: int
+    wait_ms: int
+    run_ms: int
+    crash: str = "supersede"
+    key_running: int = KEY_RUNNING
+    lease_ms: int = LEASE_MS
+    reap_gap_ms: int = REAP_GAP_MS
+    max_crashes: int = MAX_CRASHES
+    turn_ttl_ms: int = keys.TURN_TTL_MS
+    done_ttl_ms: int = keys.DONE_TTL_MS
+    failed_ttl_ms: int = keys.FAILED_TTL_MS
+    mark_ttl_ms: int = keys.MARK_TTL_MS
+    claim_ttl_ms: int = keys.CLAIM_TTL_MS
+    control_ttl_ms: int = keys.CONTROL_TTL_MS
+    failed_max: int = keys.FAILED_MAX_TURNS
+    dead_max: int = keys.DEAD_MAX_TURNS
+    superseded: str = ""
+    cancelled: str = ""
+    expired: str = ""
+    lost: str = ""
+    dead: str = ""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The policy of a deployment."""
+        deadline_ms = int(settings.turn_deadline_s * 1000)
+        return cls(
+            guild_depth=settings.guild_depth,
+            global_depth=settings.global_depth,
+            # A quarter of a worker: a busy guild leaves room, and a small worker still works.
+            guild_running=max(2, settings.slots // 4),
+            wait_ms=deadline_ms,
+            run_ms=deadline_ms,
+            crash=settings.crash_policy,
+            superseded=_superseded(),
+            cancelled=_counted(TurnDone(count=PLACEHOLDER, state=TurnState.CANCELLED)),
+            expired=_counted(
+                _failed("request_timeout", FailureCategory.TIMEOUT, "No worker was free in time.")
+            ),
+            lost=_counted(_lost(TurnState.FAILED)),
+            dead=_counted(_lost(TurnState.DEAD)),
+        )
+
+
+def _lost(state: TurnState) -> TurnFailed:
+    return msgspec.structs.replace(
+        _failed("worker_lost", FailureCategory.INTERNAL, "The reply was cut off on our side."),
+        state=state,
+        retryable=True,
+    )
+
+
+def _failed(cause: str, category: FailureCategory, headline: str) -> TurnFailed:
+    return TurnFailed(
+        cause=cause,
+        category=category,
+        count=PLACEHOLDER,
+        headline=headline,
+        fault=Fault.TURNFLEET,
+        retryable=True,
+    )
+
+
+def _counted(event: TurnEvent) -> str:
+    return encode_json(event).decode().replace('"count":-1', '"count":@count@')
+
+
+def _superseded() -> str:
+    event = encode_json(AttemptSuperseded(attempt=PLACEHOLDER, by=PLACEHOLDER)).decode()
+    return event.replace('"attempt":-1', '"attempt":@attempt@').replace('"by":-1', '"by":@by@')
+
+
+def counted_event(event: TurnDone | TurnFailed) -> str:
+    """The event in JSON; a count of -1 becomes what the server accepted."""
+    return _counted(event)

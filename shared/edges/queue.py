@@ -1,0 +1,310 @@
+"""The queue of turns: the typed face of the scripts in `scripts/`.
+
+Comes in: requests of a gateway, moves of a worker. Goes out: answers as values; events on the out
+streams are written by the scripts. Edges and composition roots import it.
+
+Every method may run twice without harm (redis-py sends a command again after a lost connection);
+each script's header says how. All raise `StoreUnavailable` when nobody answers.
+"""
+
+import secrets
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.config import Settings
+from shared.edges.policy import OUT_MAX_ENTRIES, Policy, counted_event
+from shared.edges.redis import within
+from shared.edges.scripting import Script
+from shared.errors import StoreFull
+from shared.keys import Keys
+from shared.segments import TurnDone, TurnEvent, TurnFailed
+from shared.turns import AttemptToken, CredentialSource, TurnOutcome, TurnRequest, TurnState
+from shared.wire import encode_json, encode_msgpack, encode_turn_request
+
+RUN_TURN = "run_turn"
+"""The job function that a worker must have."""
+
+
+class Admission(StrEnum):
+    """Whether a turn was taken."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    GUILD_FULL = "guild_full"
+    FULL = "full"
+
+
+class Appended(StrEnum):
+    """What became of a segment."""
+
+    OK = "ok"
+    DUPLICATE = "duplicate"
+    FENCED = "fenced"
+    GAP = "gap"
+    BACKPRESSURE = "backpressure"
+
+
+class Finished(StrEnum):
+    """What became of a terminal event. `GAP`: the server knows another number of segments."""
+
+    OK = "ok"
+    FENCED = "fenced"
+    GAP = "gap"
+
+
+class Cancelled(StrEnum):
+    """What became of a stop: done (it waited), on its way to a worker, too late, unknown turn."""
+
+    CANCELLED = "cancelled"
+    STOPPING = "stopping"
+    FINISHED = "finished"
+    UNKNOWN = "unknown"
+
+
+class GivenBack(StrEnum):
+    """Where a turn went that its worker gave up; `GONE` had no record any more."""
+
+    QUEUED = "queued"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    DEAD = "dead"
+    FENCED = "fenced"
+    GONE = "gone"
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that a worker may run.
+
+    `seq` is the last accepted segment of this attempt: always 0, an attempt starts over.
+    `superseding` says that earlier attempts have shown text, which is void now.
+    """
+
+    token: AttemptToken
+    request: bytes
+    seq: int
+    crashes: int
+    superseding: bool
+    enqueued_ms: int
+    claimed_ms: int
+
+
+class TurnFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What lists of turns show and filter by. No text of anyone."""
+
+    provider: str
+    model: str
+    credential_source: CredentialSource = CredentialSource.SERVER
+    replay_of: str | None = None
+    created_ms: int = 0
+
+
+class TurnQueue:
+    """All moves of a turn between gateway, queue and workers.
+
+    Args:
+        redis: a client of `shared.edges.redis.connect`.
+        keys: the key names of the cell.
+        settings: depths, deadlines and the crash policy.
+        policy: instead of the one that `settings` give, for tests and benchmarks.
+    """
+
+    def __init__(
+        self, redis: Redis, keys: Keys, settings: Settings, *, policy: Policy | None = None
+    ) -> None:
+        self.redis = redis
+        self.keys = keys
+        self.policy = policy or Policy.of(settings)
+        self.out_max_entries = OUT_MAX_ENTRIES
+        self._common: list[str | bytes | int] = [keys.prefix, encode_json(self.policy)]
+        self._admit = Script(redis, "admit")
+        self._claim = Script(redis, "claim")
+        self._append = Script(redis, "append")
+        self._next_attempt = Script(redis, "next_attempt")
+        self._note_tool = Script(redis, "note_tool")
+        self._beat = Script(redis, "beat")
+        self._finish = Script(redis, "finish")
+        self._release = Script(redis, "release")
+        self._reap = Script(redis, "reap")
+        self._cancel = Script(redis, "cancel")
+
+    async def admit(self, request: TurnRequest) -> Admission:
+        """Takes a turn, once per turn id.
+
+        A server without memory for it answers `FULL`, like a full queue.
+
+        Raises:
+            RequestTooLarge: more than 256 KiB.
+        """
+        payload = encode_turn_request(request)
+        route, tid = request.route, request.turn_id
+        keys = [self.keys.turn(tid), self.keys.mark(tid), self.keys.job(tid)]
+        args: list[str | bytes | int] = [
+            tid,
+            request.fairness_key,
+            str(route.channel_id),
+            provider_key(request),
+            self.keys.out_of(route.channel_id),
+            secrets.token_hex(4),
+            payload,
+            encode_json(route),
+            encode_json(_facts(request)),
+            job_payload(tid, request.created_ms),
+        ]
+        try:
+            return Admission(_text(await self._run(self._admit, keys, args)))
+        except StoreFull:
+            return Admission.FULL
+
+    async def claim(self, worker_id: str, n: int) -> list[Claimed]:
+        """Takes up to `n` turns for a worker, each with a lease."""
+        claim = secrets.token_hex(4)
+        keys = [self.keys.last_claim(worker_id)]
+        answer = await self._run(self._claim, keys, [worker_id, n, claim])
+        return [_claimed(answer[i : i + 7], claim) for i in range(0, len(answer), 7)]
+
+    async def append(self, token: AttemptToken, seq: int, event: TurnEvent) -> Appended:
+        """Appends the segment `seq` of an attempt to the out stream of its channel.
+
+        A server without memory for it answers `BACKPRESSURE`, like a full stream.
+        """
+        keys = [self.keys.turn(token.turn_id), self.keys.leases]
+        args: list[str | bytes | int] = [
+            token.turn_id,
+            token.attempt,
+            token.claim,
+            seq,
+            encode_json(event),
+            self.policy.lease_ms,
+            self.out_max_entries,
+        ]
+        try:
+            return Appended(_text(await self._run(self._append, keys, args, common=False)))
+        except StoreFull:
+            return Appended.BACKPRESSURE
+
+    async def next_attempt(self, token: AttemptToken) -> AttemptToken | None:
+        """Starts the next attempt of the same claim, None when fenced.
+
+        Text that was shown is superseded in the same step; segments count from 1 again.
+        """
+        answer = await self._run(self._next_attempt, *self._of(token, token.attempt, token.claim))
+        if int(answer) == 0:
+            return None
+        return AttemptToken(turn_id=token.turn_id, attempt=int(answer), claim=token.claim)
+
+    async def note_tool(self, token: AttemptToken) -> bool:
+        """Remembers that a tool ran, before it runs; false when fenced."""
+        answer = await self._run(self._note_tool, *self._of(token, token.attempt, token.claim))
+        return int(answer) == 1
+
+    async def finish(
+        self, token: AttemptToken, event: TurnDone | TurnFailed, outcome: TurnOutcome | None = None
+    ) -> Finished:
+        """Ends a turn with its terminal event.
+
+        A count of -1 in the event takes the number of segments that the server accepted; any
+        other must be that number, or the answer is `GAP` and nothing happened.
+        """
+        count = "" if event.count < 0 else str(event.count)
+        args = [event.state, counted_event(event), encode_json(outcome) if outcome else "", count]
+        keys, head = self._of(token, token.attempt, token.claim)
+        return Finished(_text(await self._run(self._finish, keys, [*head, *args])))
+
+    async def release(self, token: AttemptToken) -> GivenBack:
+        """Hands a turn back to the head of its lane; no crash is counted."""
+        return GivenBack(_text(await self._run(self._release, *self._of(token, token.claim))))
+
+    async def beat(self, tokens: Iterable[AttemptToken]) -> tuple[list[str], list[str]]:
+        """Renews leases.
+
+        Returns:
+            The ids of turns that are no longer the worker's, and of those a user stopped.
+        """
+        args: list[str | bytes | int] = []
+        for token in tokens:
+            args += [token.turn_id, token.claim]
+        answer = await self._run(self._beat, [self.keys.leases], args)
+        words = [_text(word) for word in answer]
+        pairs = list(zip(words[::2], words[1::2], strict=True))
+        lost = [tid for tid, word in pairs if word == "lost"]
+        return lost, [tid for tid, word in pairs if word == "cancelled"]
+
+    async def reap(self, limit: int = 50) -> list[tuple[str, GivenBack]]:
+        """Takes turns from dead workers, `limit` at most; says where each went."""
+        answer = await self._run(self._reap, [self.keys.leases], [limit])
+        return [
+            (_text(answer[i]), GivenBack(_text(answer[i + 1]))) for i in range(0, len(answer), 2)
+        ]
+
+    async def cancel(self, turn_id: str) -> Cancelled:
+        """Stops a turn: at once while it waits, else through its worker."""
+        keys, args = [self.keys.turn(turn_id)], [turn_id]
+        return Cancelled(_text(await self._run(self._cancel, keys, list(args))))
+
+    async def accepted(self, token: AttemptToken) -> int | None:
+        """How many segments of the attempt the server knows; None when fenced."""
+        names = ["state", "attempt", "claim", "seq"]
+        fields: list[bytes | None] = await within(
+            self.redis.hmget(self.keys.turn(token.turn_id), names)
+        )
+        state, attempt, claim, seq = (_text(field or b"") for field in fields)
+        if (state, attempt, claim) != (TurnState.RUNNING, str(token.attempt), token.claim):
+            return None
+        return int(seq)
+
+    def _of(
+        self, token: AttemptToken, *args: str | int
+    ) -> tuple[list[str], list[str | bytes | int]]:
+        return [self.keys.turn(token.turn_id)], [token.turn_id, *args]
+
+    async def _run(
+        self,
+        script: Script,
+        keys: list[str],
+        args: list[str | bytes | int],
+        *,
+        common: bool = True,
+    ) -> Any:
+        """Runs a script within the call's time, in our own errors."""
+        return await within(script(keys, [*self._common, *args] if common else args))
+
+
+def provider_key(request: TurnRequest) -> str:
+    """What a provider counts against: its name and the credential's reference."""
+    return f"{request.target.provider}:{request.credential or request.credential_source}"
+
+
+def job_payload(turn_id: str, created_ms: int) -> bytes:
+    """The job that arq reads, in msgpack: `run_turn(turn_id)`, and nothing else of the turn."""
+    return encode_msgpack({"t": None, "f": RUN_TURN, "a": (turn_id,), "k": {}, "et": created_ms})
+
+
+def _facts(request: TurnRequest) -> TurnFacts:
+    return TurnFacts(
+        provider=request.target.provider,
+        model=request.target.model,
+        credential_source=request.credential_source,
+        replay_of=request.replay_of,
+        created_ms=request.created_ms,
+    )
+
+
+def _claimed(row: list[Any], claim: str) -> Claimed:
+    tid, attempt, crashes, superseding, enqueued, claimed, request = row
+    return Claimed(
+        token=AttemptToken(turn_id=_text(tid), attempt=int(attempt), claim=claim),
+        request=request,
+        seq=0,
+        crashes=int(crashes),
+        superseding=_text(superseding) == "1",
+        enqueued_ms=int(enqueued),
+        claimed_ms=int(claimed),
+    )
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,229 @@
+"""Records of turns and processes in Redis: what operators, replay and reports read and keep.
+
+Comes in: ids and bytes. Goes out: values. Edges, composition roots and ops import it. Nothing here
+moves a turn; `shared.edges.queue` does.
+"""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared import keys as key_names
+from shared.edges.queue import TurnFacts
+from shared.edges.redis import within
+from shared.keys import Keys
+from shared.segments import TurnDone, TurnFailed
+from shared.turns import Route, TurnOutcome, TurnRequest, TurnState
+from shared.wire import decode_outcome, decode_route, decode_turn_event, decode_turn_request
+
+PAGE_TURNS = 200
+"""Records that a listing fetches in one round trip."""
+
+_facts = msgspec.json.Decoder(TurnFacts)
+
+
+class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One move of a turn: `admitted`, `claimed`, `next`, `released`, `crashed`, or an end state."""
+
+    at_ms: int
+    word: str
+    attempt: int
+    who: str
+
+
+class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What Redis knows of a turn. `event` and `outcome` are there once it has ended."""
+
+    turn_id: str
+    state: TurnState
+    attempt: int
+    claim: str
+    seq: int
+    crashes: int
+    worker_id: str
+    is_stopping: bool
+    enqueued_ms: int
+    claimed_ms: int | None
+    finished_ms: int | None
+    route: Route
+    facts: TurnFacts
+    event: TurnDone | TurnFailed | None = None
+    outcome: TurnOutcome | None = None
+
+
+class FleetLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is to do: what a scaler and the console look at."""
+
+    queued: int
+    running: int
+
+    @property
+    def load(self) -> int:
+        """Queued and running turns."""
+        return self.queued + self.running
+
+
+class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A process's own account of itself, gone after `PROCESS_TTL_MS` without another."""
+
+    process_id: str
+    role: str
+    host: str
+    pid: int
+    version: str
+    started_ms: int
+    seen_ms: int
+    slots: int = 0
+    running: int = 0
+    is_draining: bool = False
+    loop_lag_ms: int = 0
+
+
+_process = msgspec.json.Decoder(ProcessRecord)
+_encode = msgspec.json.Encoder().encode
+
+
+class TurnRecords:
+    """The records of one cell. All methods raise `StoreUnavailable` when nobody answers."""
+
+    def __init__(self, redis: Redis, keys: Keys) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    async def state(self, turn_id: str) -> TurnState | None:
+        """Where a turn stands; None when nothing is known of it (any more)."""
+        word: bytes | None = await within(self._redis.hget(self._keys.turn(turn_id), "state"))
+        return TurnState(word.decode()) if word else None
+
+    async def turn(self, turn_id: str) -> TurnRecord | None:
+        """The record of a turn."""
+        fields: dict[bytes, bytes] = await within(self._redis.hgetall(self._keys.turn(turn_id)))
+        return _record(turn_id, fields) if b"state" in fields else None
+
+    async def request(self, turn_id: str) -> TurnRequest | None:
+        """The request of a turn that is queued, runs or failed.
+
+        Raises:
+            WireError: it cannot be read by this version.
+        """
+        payload: bytes | None = await within(self._redis.hget(self._keys.turn(turn_id), "request"))
+        return decode_turn_request(payload) if payload else None
+
+    async def timeline(self, turn_id: str) -> list[TimelineEntry]:
+        """What happened to a turn, in order."""
+        rows: list[bytes] = await within(self._redis.lrange(self._keys.timeline(turn_id), 0, -1))
+        return [_timeline_entry(row.decode()) for row in rows]
+
+    async def failed(
+        self, *, since_ms: int = 0, until_ms: int | None = None
+    ) -> AsyncIterator[TurnRecord]:
+        """Failed and dead turns, the latest first; a caller filters by what the record has."""
+        top = "+inf" if until_ms is None else until_ms
+        start = 0
+        while True:
+            ids: list[bytes] = await within(
+                self._redis.zrevrangebyscore(
+                    self._keys.failed, top, since_ms, start=start, num=PAGE_TURNS
+                )
+            )
+            for record in await self._fetch([tid.decode() for tid in ids]):
+                yield record
+            if len(ids) < PAGE_TURNS:
+                return
+            start += PAGE_TURNS
+
+    async def running(self) -> list[TurnRecord]:
+        """The turns that run now, by the end of their lease."""
+        ids: list[bytes] = await within(self._redis.zrange(self._keys.leases, 0, -1))
+        return await self._fetch([tid.decode() for tid in ids])
+
+    async def load(self) -> FleetLoad:
+        """How many turns wait and run."""
+        depth: bytes | None = await within(self._redis.hget(self._keys.totals, "depth"))
+        running: int = await within(self._redis.zcard(self._keys.leases))
+        return FleetLoad(queued=max(0, int(depth or 0) - running), running=running)
+
+    async def save_recording(self, turn_id: str, attempt: int, payload: bytes) -> None:
+        """Keeps the recording of an attempt for as long as a failed turn is kept."""
+        key = self._keys.recording(turn_id, attempt)
+        await within(self._redis.set(key, payload, px=key_names.FAILED_TTL_MS))
+
+    async def load_recording(self, turn_id: str, attempt: int) -> bytes | None:
+        """The recording of an attempt."""
+        payload: bytes | None = await within(
+            self._redis.get(self._keys.recording(turn_id, attempt))
+        )
+        return payload
+
+    async def report_process(self, record: ProcessRecord) -> None:
+        """Says that a process lives."""
+        oldest = record.seen_ms - 10 * key_names.PROCESS_TTL_MS
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.set(
+                self._keys.heartbeat(record.process_id),
+                _encode(record),
+                px=key_names.PROCESS_TTL_MS,
+            )
+            pipe.zadd(self._keys.processes, {record.process_id: record.seen_ms})
+            pipe.zremrangebyscore(self._keys.processes, "-inf", oldest)
+            await within(pipe.execute())
+
+    async def forget_process(self, process_id: str) -> None:
+        """Removes a process that ends in order."""
+        await within(self._redis.delete(self._keys.heartbeat(process_id)))
+        await within(self._redis.zrem(self._keys.processes, process_id))
+
+    async def processes(self) -> list[ProcessRecord]:
+        """The processes that live."""
+        ids: list[bytes] = await within(self._redis.zrange(self._keys.processes, 0, -1))
+        if not ids:
+            return []
+        names = [self._keys.heartbeat(process_id.decode()) for process_id in ids]
+        rows: list[bytes | None] = await within(self._redis.mget(names))
+        return [_process.decode(row) for row in rows if row]
+
+    async def _fetch(self, ids: list[str]) -> list[TurnRecord]:
+        if not ids:
+            return []
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for turn_id in ids:
+                pipe.hgetall(self._keys.turn(turn_id))
+            rows: list[dict[bytes, bytes]] = await within(pipe.execute())
+        return [
+            _record(turn_id, fields)
+            for turn_id, fields in zip(ids, rows, strict=True)
+            if b"state" in fields
+        ]
+
+
+def _record(turn_id: str, fields: dict[bytes, bytes]) -> TurnRecord:
+    event = fields.get(b"event")
+    outcome = fields.get(b"outcome")
+    ended = decode_turn_event(event) if event else None
+    return TurnRecord(
+        turn_id=turn_id,
+        state=TurnState(fields[b"state"].decode()),
+        attempt=int(fields[b"attempt"]),
+        claim=fields[b"claim"].decode(),
+        seq=int(fields[b"seq"]),
+        crashes=int(fields[b"crashes"]),
+        worker_id=fields[b"worker"].decode(),
+        is_stopping=fields[b"cancel"] == b"1",
+        enqueued_ms=int(fields[b"enqueued"]),
+        claimed_ms=_number(fields.get(b"claimed")),
+        finished_ms=_number(fields.get(b"finished")),
+        route=decode_route(fields[b"route"]),
+        facts=_facts.decode(fields[b"facts"]),
+        event=ended if isinstance(ended, TurnDone | TurnFailed) else None,
+        outcome=decode_outcome(outcome) if outcome else None,
+    )
+
+
+def _number(text: bytes | None) -> int | None:
+    return int(text) if text else None
+
+
+def _timeline_entry(line: str) -> TimelineEntry:
+    at_ms, word, attempt, who = line.split(" ", 3)
+    return TimelineEntry(at_ms=int(at_ms), word=word, attempt=int(attempt), who=who)

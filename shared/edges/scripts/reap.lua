@@ -1,0 +1,33 @@
+#!lua flags=allow-oom
+-- Takes turns from workers whose leases ended.
+--
+-- After a time in which nobody reaped (the server or the whole fleet was away) all leases look
+-- ended although their workers live: such a call only starts a time of grace of one lease, in
+-- which the workers can beat.
+--
+-- KEYS: leases
+-- ARGV: prefix, policy, how many at most
+-- Answers: a flat list; per turn: id, queued | cancelled | failed | dead
+-- Sent twice: the second finds nothing left.
+--@include common
+--@include running
+local now = now_ms()
+local last = count(TOTALS, 'reaped')
+redis.call('HSET', TOTALS, 'reaped', now)
+if last > 0 and now - last > POLICY.reap_gap_ms then
+  redis.call('HSET', TOTALS, 'grace', now + POLICY.lease_ms)
+end
+if now < count(TOTALS, 'grace') then return {} end
+local answer = {}
+for _, tid in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[3])) do
+  local state = 'gone'
+  if redis.call('HEXISTS', turn_key(tid), 'state') == 0 then
+    redis.call('ZREM', KEYS[1], tid)
+  else
+    state = hand_back(tid, now, true)
+  end
+  answer[#answer + 1] = tid
+  answer[#answer + 1] = state
+end
+if #answer > 0 then wake() end
+return answer

@@ -1,0 +1,66 @@
+-- What concerns running turns. Included after `common`; never sent alone.
+
+-- Is this the attempt that may write? `attempt` nil asks for the claim only.
+local function is_current(tid, attempt, claim)
+  local m = redis.call('HMGET', turn_key(tid), 'state', 'attempt', 'claim')
+  return m[1] == 'running' and m[3] == claim and (attempt == nil or m[2] == attempt)
+end
+
+-- Takes a lane that waited for this provider key back into its guild.
+local function unpark(key)
+  local waiting = redis.call('LPOP', parked_key(key))
+  if not waiting then return end
+  local bar = string.find(waiting, '|', 1, true)
+  local guild, lane = string.sub(waiting, 1, bar - 1), string.sub(waiting, bar + 1)
+  redis.call('RPUSH', guild_key(guild), lane)
+  enter(guild)
+end
+
+-- Frees the slot of a running turn. With `back` the turn returns to the head of its lane.
+local function free(tid, back)
+  local m = redis.call('HMGET', turn_key(tid), 'guild', 'lane', 'key')
+  local guild, lane, key = m[1], m[2], m[3]
+  redis.call('ZREM', LEASES, tid)
+  redis.call('HDEL', RUN_LANE, lane)
+  add(RUN_GUILD, guild, -1)
+  add(RUN_KEY, key, -1)
+  if back then
+    redis.call('LPUSH', lane_key(lane), tid)
+    redis.call('LPUSH', guild_key(guild), lane)
+  elseif redis.call('LLEN', lane_key(lane)) > 0 then
+    redis.call('RPUSH', guild_key(guild), lane)
+  end
+  unpark(key)
+  enter(guild)
+end
+
+-- A worker gives a turn up, by will or by death. Answers `queued`, `cancelled`, `failed` or `dead`.
+local function hand_back(tid, now, crashed)
+  local key = turn_key(tid)
+  local m = redis.call('HMGET', key, 'cancel', 'seq', 'tools', 'deadline', 'attempt', 'worker')
+  local crashes = redis.call('HINCRBY', key, 'crashes', crashed and 1 or 0)
+  local can_supersede = POLICY.crash == 'supersede' and m[3] == '0' and now < tonumber(m[4])
+  local state, event
+  if m[1] == '1' then
+    state, event = 'cancelled', POLICY.cancelled
+  elseif crashes >= POLICY.max_crashes then
+    state, event = 'dead', POLICY.dead
+  elseif tonumber(m[2]) > 0 and not can_supersede then
+    state, event = 'failed', POLICY.lost
+  end
+  note(tid, now, crashed and 'crashed' or 'released', m[5], m[6])
+  if not state then
+    redis.call('HSET', key, 'state', 'queued')
+    redis.call('PEXPIRE', key, POLICY.turn_ttl_ms)
+    redis.call('PEXPIRE', 'arq:job:' .. tid, POLICY.turn_ttl_ms)
+    free(tid, true)
+    return 'queued'
+  end
+  free(tid, false)
+  settle(tid, now, state, event, '')
+  if state == 'dead' then
+    redis.call('XADD', PREFIX .. 'dead', 'MAXLEN', '~', POLICY.dead_max, '*', 'turn', tid,
+      'attempt', m[5], 'worker', m[6])
+  end
+  return state
+end

@@ -1,0 +1,177 @@
+from redis.asyncio import Redis
+
+from shared.edges.queue import Admission, Cancelled, TurnQueue, job_payload
+from shared.edges.records import TurnRecords
+from shared.keys import Keys
+from shared.segments import AttemptSuperseded, TurnFailed
+from shared.turns import TurnState
+from shared.wire import decode_turn_request
+from tests.support.turns import (
+    SNOWFLAKE,
+    admit_and_claim,
+    claim_one,
+    lease_ended,
+    out_entries,
+    segment,
+    turn,
+    with_policy,
+)
+
+
+async def test_an_admitted_turn_is_claimed_with_its_request(queue: TurnQueue):
+    assert await queue.admit(turn("l1")) is Admission.ACCEPTED
+    claimed = await claim_one(queue)
+    assert decode_turn_request(claimed.request) == turn("l1")
+    assert claimed.token.turn_id == "l1"
+    assert claimed.token.attempt == 1
+    assert len(claimed.token.claim) == 8
+    assert (claimed.seq, claimed.crashes, claimed.superseding) == (0, 0, False)
+    assert claimed.claimed_ms >= claimed.enqueued_ms > 0
+
+
+async def test_admission_writes_the_job_that_arq_will_read(
+    queue: TurnQueue, client: Redis, keys: Keys
+):
+    await queue.admit(turn("l1"))
+    assert await client.get(keys.job("l1")) == job_payload("l1", turn().created_ms)
+
+
+async def test_a_turn_id_is_taken_once(queue: TurnQueue, client: Redis, keys: Keys):
+    await queue.admit(turn("l1"))
+    assert await queue.admit(turn("l1")) is Admission.DUPLICATE
+    claimed = await claim_one(queue)
+    assert await queue.finish(claimed.token, TurnFailed(cause="x", category="internal")) == "ok"
+    await client.delete(keys.turn("l1"))
+    assert await queue.admit(turn("l1")) is Admission.DUPLICATE
+
+
+async def test_a_guild_over_its_depth_is_refused(queue: TurnQueue):
+    answers = [await queue.admit(turn(f"l{n}", channel=n, guild=1)) for n in range(6)]
+    assert answers == [Admission.ACCEPTED] * 5 + [Admission.GUILD_FULL]
+    assert await queue.admit(turn("other", guild=2)) is Admission.ACCEPTED
+
+
+async def test_a_cell_over_its_depth_is_refused(queue: TurnQueue):
+    for n in range(20):
+        assert await queue.admit(turn(f"l{n}", guild=n)) is Admission.ACCEPTED
+    assert await queue.admit(turn("more", guild=99)) is Admission.FULL
+
+
+async def test_a_direct_message_counts_for_its_user(queue: TurnQueue, client: Redis, keys: Keys):
+    await queue.admit(turn("l1", guild=None))
+    assert await client.hgetall(keys.depth) == {f"dm:{SNOWFLAKE - 1}".encode(): b"1"}
+
+
+async def test_a_server_without_memory_refuses_new_turns_and_ends_running_ones(
+    queue: TurnQueue, client: Redis
+):
+    claimed = await admit_and_claim(queue)
+    await client.config_set("maxmemory", "1")
+    try:
+        assert await queue.admit(turn("l2", channel=2)) is Admission.FULL
+        assert await queue.append(claimed.token, 1, segment(claimed.token, 1)) == "backpressure"
+        event = TurnFailed(cause="internal_error", category="internal")
+        assert await queue.finish(claimed.token, event) == "ok"
+    finally:
+        await client.config_set("maxmemory", "0")
+
+
+async def test_a_lane_runs_one_turn_and_keeps_the_order(queue: TurnQueue):
+    for n in (1, 2, 3):
+        await queue.admit(turn(f"l{n}", channel=5))
+    seen = []
+    for _ in range(3):
+        (claimed,) = await queue.claim("w1", 10)
+        seen.append(claimed.token.turn_id)
+        await queue.finish(claimed.token, TurnFailed(cause="x", category="internal"))
+    assert seen == ["l1", "l2", "l3"]
+
+
+async def test_guilds_take_turns(queue: TurnQueue):
+    for n in range(4):
+        await queue.admit(turn(f"busy{n}", channel=n, guild=1))
+    await queue.admit(turn("quiet", channel=9, guild=2))
+    claimed = [await claim_one(queue) for _ in range(2)]
+    assert {c.token.turn_id for c in claimed} == {"busy0", "quiet"}
+
+
+async def test_a_guild_runs_no_more_than_its_share(queue: TurnQueue):
+    for n in range(4):
+        await queue.admit(turn(f"l{n}", channel=n))
+    first = await queue.claim("w1", 10)
+    assert len(first) == queue.policy.guild_running == 2
+    assert await queue.claim("w2", 10) == []
+    await queue.finish(first[0].token, TurnFailed(cause="x", category="internal"))
+    assert [c.token.turn_id for c in await queue.claim("w2", 10)] == ["l2"]
+
+
+async def test_a_provider_key_at_its_limit_parks_the_lane(
+    queue: TurnQueue, client: Redis, keys: Keys
+):
+    queue = with_policy(queue, key_running=1)
+    await queue.admit(turn("l1", channel=1, guild=1))
+    await queue.admit(turn("l2", channel=2, guild=2))
+    (first,) = await queue.claim("w1", 10)
+    assert await client.llen(keys.parked("rehearsal:server")) == 1
+    await queue.finish(first.token, TurnFailed(cause="x", category="internal"))
+    assert (await claim_one(queue)).token.turn_id == "l2"
+    assert await client.exists(keys.parked("rehearsal:server")) == 0
+
+
+async def test_a_parked_turn_can_be_stopped(queue: TurnQueue, client: Redis, keys: Keys):
+    queue = with_policy(queue, key_running=1)
+    await queue.admit(turn("l1", channel=1, guild=1))
+    await queue.admit(turn("l2", channel=2, guild=2))
+    await queue.admit(turn("l3", channel=2, guild=2, credential="own"))
+    await queue.claim("w1", 10)
+    assert await queue.cancel("l2") is Cancelled.CANCELLED
+    assert (await claim_one(queue)).token.turn_id == "l3"
+    assert await client.exists(keys.parked("rehearsal:server")) == 0
+
+
+async def test_a_claim_sent_twice_gets_the_same_turns(queue: TurnQueue, keys: Keys):
+    await queue.admit(turn("l1", channel=1))
+    await queue.admit(turn("l2", channel=2))
+    args: list[str | bytes | int] = [*queue._common, "w1", 1, "0badcafe"]
+    first = await queue._claim([keys.last_claim("w1")], args)
+    assert await queue._claim([keys.last_claim("w1")], args) == first
+    assert first[0] == b"l1"
+
+
+async def test_a_turn_that_waited_too_long_ends_and_frees_its_lane(
+    queue: TurnQueue, client: Redis, keys: Keys, records: TurnRecords
+):
+    await with_policy(queue, wait_ms=0).admit(turn("old", channel=5))
+    await queue.admit(turn("young", channel=5))
+    assert (await claim_one(queue)).token.turn_id == "young"
+    (envelope,) = await out_entries(client, keys)
+    assert isinstance(envelope.event, TurnFailed)
+    assert (envelope.event.cause, envelope.event.count) == ("request_timeout", 0)
+    assert await records.state("old") is TurnState.FAILED
+
+
+async def test_a_record_that_is_gone_frees_its_lane(queue: TurnQueue, client: Redis, keys: Keys):
+    await queue.admit(turn("gone", channel=5))
+    await queue.admit(turn("next", channel=5))
+    await client.delete(keys.turn("gone"))
+    assert (await claim_one(queue)).token.turn_id == "next"
+    assert await client.hget(keys.totals, "depth") == b"1"
+
+
+async def test_the_next_claim_supersedes_what_a_dead_worker_showed(
+    brief_leases: TurnQueue, client: Redis, keys: Keys
+):
+    queue = brief_leases
+    dead = await admit_and_claim(queue)
+    await queue.append(dead.token, 1, segment(dead.token, 1))
+    await lease_ended(queue)
+    assert await queue.reap() == [("l1", "queued")]
+    claimed = await claim_one(queue, "w2")
+    assert (claimed.token.attempt, claimed.superseding, claimed.crashes) == (2, True, 1)
+    assert claimed.token.claim != dead.token.claim
+    shown, superseded = await out_entries(client, keys)
+    assert shown.event == segment(dead.token, 1)
+    assert superseded.event == AttemptSuperseded(attempt=1, by=2)
+    assert (superseded.attempt, superseded.claim, superseded.seq) == (2, claimed.token.claim, 0)
+    assert superseded.route == turn().route
+    assert await queue.append(claimed.token, 1, segment(claimed.token, 1)) == "ok"
