@@ -5,7 +5,8 @@
     ├── StoreError             Redis or the database refused or is away
     │   ├── StoreUnavailable   nobody answers at the address
     │   ├── StoreUnsafe        it answers, but would lose accepted work (eviction, no AOF)
-    │   └── StoreFull          it answers, but has no memory for new work
+    │   ├── StoreFull          it answers, but has no memory for new work
+    │   └── StoreRejected      the database is well, but refuses this data
     ├── WireError              bytes that are not a message of ours
     │   ├── WireVersionError   a message of another version
     │   └── RequestTooLarge    a request over the limit
@@ -44,6 +45,10 @@ class StoreUnsafe(StoreError):
 
 class StoreFull(StoreError):
     """The server has no memory for new work."""
+
+
+class StoreRejected(StoreError):
+    """The database refuses this data: a number too large, a value that a rule forbids."""
 
 
 class WireError(TurnfleetError):
