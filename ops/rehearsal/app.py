@@ -148,7 +148,7 @@ def build_app(provider: Provider) -> Starlette:
     chat = ChatJudge()
     return Starlette(
         routes=[
-            door("/v1/chat/completions", chat, _chat_voice),
+            *(door(f"{at}/chat/completions", chat, _chat_voice) for at in ("", "/v1")),
             Route("/v1/models", show_models),
             Route("/rehearsal/log", show_log, methods=["GET", "DELETE"]),
             Route("/rehearsal/scenarios", show_scenarios),

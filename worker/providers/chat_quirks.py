@@ -1,0 +1,135 @@
+"""The larger quirks of vendors that speak chat completions, one function each.
+
+Comes in: pieces of a request body. Goes out: the same, as a vendor wants them. Pure; only
+`openai_chat_request` imports it.
+"""
+
+import re
+from typing import assert_never
+
+from shared.messages import ContentBlock
+from worker.providers.bodies import Json, calls_of, thinking_of
+from worker.providers.quirks import CallSignature, Quirks, ThinkingStyle
+from worker.providers.requests import ModelRequest
+
+PLACEHOLDER = "(the conversation starts here)"
+"""Stands where a template wants a user's message first."""
+
+
+def thinking_settings(request: ModelRequest, quirks: Quirks) -> Json:
+    """How the target is told to reason, or not to; nothing where the turn leaves it open."""
+    effort = request.sampling.thinking
+    if effort is None:
+        return {}
+    is_on = effort != "off"
+    match quirks.thinking:
+        case ThinkingStyle.NONE:
+            return {}
+        case ThinkingStyle.EFFORT:
+            word = effort if is_on else least_effort(request.target.model)
+            return {} if word is None else {"reasoning_effort": word}
+        case ThinkingStyle.TYPE:
+            return {"thinking": {"type": "enabled" if is_on else "disabled"}}
+        case ThinkingStyle.ENABLE:
+            return {"enable_thinking": is_on}
+        case ThinkingStyle.TEMPLATE:
+            return {"chat_template_kwargs": {"enable_thinking": is_on}}
+        case ThinkingStyle.OPENROUTER:
+            return {"reasoning": {"effort": effort} if is_on else {"enabled": False}}
+        case _:
+            assert_never(quirks.thinking)
+
+
+_LEAST = (
+    # The first match holds. OpenAI's reasoning guide: `none` came with gpt-5.1, `minimal` with
+    # gpt-5, before that `low` is the least; models without reasoning refuse the parameter.
+    (re.compile(r"gpt-5\.\d"), "none"),
+    (re.compile(r"gpt-5"), "minimal"),
+    (re.compile(r"o\d|.*gpt-oss"), "low"),
+    (re.compile(r"gpt-|chatgpt-"), None),
+)
+
+
+def least_effort(model: str) -> str | None:
+    """The word that switches reasoning off, or as far down as the model allows."""
+    for pattern, word in _LEAST:
+        if pattern.match(model):
+            return word
+    return "none"
+
+
+def reasoning_details_of(blocks: list[ContentBlock]) -> list[Json]:
+    """Reasoning as OpenRouter's list (openrouter.ai/docs, preserving reasoning)."""
+    return [
+        {"type": "reasoning.text", "text": block.thinking}
+        if block.thinking_signature is None
+        else {
+            "type": "reasoning.text",
+            "text": block.thinking,
+            "signature": block.thinking_signature,
+        }
+        for block in thinking_of(blocks)
+    ]
+
+
+def call_signature_of(blocks: list[ContentBlock], quirks: Quirks) -> list[Json]:
+    """Signatures of calls as encrypted entries that carry the call's id."""
+    if quirks.call_signature is not CallSignature.DETAILS:
+        return []
+    return [
+        {"type": "reasoning.encrypted", "data": call.thought_signature, "id": call.id}
+        for call in calls_of(blocks)
+        if call.thought_signature is not None
+    ]
+
+
+def mark_cache(messages: list[Json]) -> None:
+    """Sets cache breakpoints: behind the instructions, and behind the last user's message.
+
+    The first keeps what never changes, the second what the next turn will find again.
+    """
+    marked = [message for message in messages if message["role"] in {"system", "user"}]
+    for message in marked[:1] + marked[-1:]:
+        parts = list(_parts(message["content"]))
+        texts = [at for at, part in enumerate(parts) if part["type"] == "text"]
+        if texts:
+            at = texts[-1]
+            parts[at] = {**parts[at], "cache_control": {"type": "ephemeral"}}
+            message["content"] = parts
+
+
+def alternated(messages: list[Json]) -> list[Json]:
+    """Makes roles alternate after one system message, as the templates of local models demand."""
+    built: list[Json] = []
+    for message in messages:
+        if message["role"] in {"system", "developer"} and built:
+            message = {**message, "role": "user"}
+        last = built[-1] if built else {}
+        if (
+            message["role"] == last.get("role")
+            and message["role"] in {"user", "assistant"}
+            and "tool_calls" not in last
+        ):
+            built[-1] = _merged(last, message)
+        elif message["role"] == "assistant" and last.get("role") in {None, "system", "developer"}:
+            built.extend(({"role": "user", "content": PLACEHOLDER}, message))
+        else:
+            built.append(message)
+    return built
+
+
+def _merged(first: Json, second: Json) -> Json:
+    one, two = first["content"], second["content"]
+    if isinstance(one, str) and isinstance(two, str):
+        content: object = f"{one}\n\n{two}"
+    else:
+        content = [*_parts(one), *_parts(two)]
+    return {**first, **second, "content": content}
+
+
+def _parts(content: object) -> list[Json]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return content if isinstance(content, list) else []

@@ -1,0 +1,243 @@
+"""Requests in OpenAI's chat completions format, with the quirks of whoever speaks it.
+
+Comes in: a `ModelRequest` whose messages the sanitizer fitted to the target, an `Endpoint`, the
+provider's row. Goes out: an `HttpRequest`. Pure; `worker.providers.building` calls it. The tables
+behind the rules: platform.openai.com/docs/api-reference/chat and the vendors' pages named in
+`quirks`.
+"""
+
+import re
+
+from shared.messages import ContentBlock, ImageBlock, Message, Role, ToolCallBlock
+from worker.providers.bodies import (
+    Json,
+    blocks_of,
+    calls_of,
+    encode,
+    image_address,
+    images_of,
+    parameters_of,
+    post,
+    round_start,
+    system_text,
+    texts_of,
+    thinking_of,
+)
+from worker.providers.chat_quirks import (
+    alternated,
+    call_signature_of,
+    mark_cache,
+    reasoning_details_of,
+    thinking_settings,
+)
+from worker.providers.quirks import (
+    CallSignature,
+    Prefill,
+    ProviderRow,
+    Quirks,
+    ReasoningBack,
+)
+from worker.providers.requests import Endpoint, HttpRequest, ModelRequest
+
+IMAGES_NOTE = "The images of the tool results:"
+BRIDGE = "I have read the tool results."
+NO_OUTPUT = "(no output)"
+"""Stands for an empty tool result: several servers refuse an empty string."""
+
+_OPENAI_REASONING = re.compile(r"(?:o\d|gpt-5|gpt-oss)")
+"""Models that refuse sampling parameters and stop strings (OpenAI's reasoning guide)."""
+_OPENAI_HOSTED = frozenset({"openai", "azure"})
+
+DUMMY_TOOL: Json = {
+    "type": "function",
+    "function": {
+        "name": "not_available",
+        "description": "No tool is available any more. Do not call this.",
+        "parameters": {"type": "object", "properties": {}},
+    },
+}
+
+
+def openai_chat_request(request: ModelRequest, endpoint: Endpoint, row: ProviderRow) -> HttpRequest:
+    """Builds the request."""
+    quirks = row.quirks
+    body: Json = {"model": request.target.model}
+    if tools := _tools(request, quirks):
+        body["tools"] = tools
+    messages = _messages(request, row)
+    if request.target.model.startswith(quirks.marks_cache or ("\0",)):
+        mark_cache(messages)
+    body["messages"] = messages
+    body["stream"] = True
+    if quirks.stream_options:
+        body["stream_options"] = {"include_usage": True}
+    body[quirks.max_tokens_field] = request.sampling.max_tokens
+    body.update(_sampling(request, row))
+    body.update(thinking_settings(request, quirks))
+    if quirks.cache_key and request.conversation is not None:
+        body["prompt_cache_key"] = request.conversation
+    kept = {name: value for name, value in body.items() if name not in request.without}
+    return post(endpoint, "/chat/completions", _auth(endpoint, row), kept)
+
+
+def _auth(endpoint: Endpoint, row: ProviderRow) -> tuple[str, str] | None:
+    key = endpoint.key.reveal() if endpoint.key else row.default_key
+    if not key:
+        return None
+    if row.quirks.key_header is not None:
+        return row.quirks.key_header, key
+    return "authorization", f"Bearer {key}"
+
+
+def is_openai_reasoning(row: ProviderRow, model: str) -> bool:
+    """Whether OpenAI's own rules for reasoning models hold."""
+    return row.name in _OPENAI_HOSTED and _OPENAI_REASONING.match(model) is not None
+
+
+def _sampling(request: ModelRequest, row: ProviderRow) -> Json:
+    sampling, quirks = request.sampling, row.quirks
+    if is_openai_reasoning(row, request.target.model):
+        return {}
+    settings: Json = {}
+    is_thinking = sampling.thinking not in {None, "off"}
+    if quirks.sampling_with_thinking or not is_thinking:
+        if sampling.temperature is not None:
+            settings["temperature"] = sampling.temperature
+        if sampling.top_p is not None:
+            settings["top_p"] = sampling.top_p
+    if sampling.stop:
+        settings["stop"] = list(sampling.stop[: quirks.max_stops])
+    return settings
+
+
+def _tools(request: ModelRequest, quirks: Quirks) -> list[Json]:
+    if request.tools:
+        return [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": parameters_of(tool),
+                },
+            }
+            for tool in request.tools
+        ]
+    has_calls = any(calls_of(blocks_of(message)) for message in request.messages)
+    return [DUMMY_TOOL] if quirks.dummy_tool and has_calls else []
+
+
+def _messages(request: ModelRequest, row: ProviderRow) -> list[Json]:
+    quirks = row.quirks
+    system, history = system_text(request.system, request.messages)
+    start = 0 if quirks.demands_reasoning else round_start(history)
+    joiner = "" if request.foreign_thinking == "drop" else "\n\n"
+    built: list[Json] = []
+    if system:
+        is_developer = is_openai_reasoning(row, request.target.model)
+        built.append({"role": "developer" if is_developer else "system", "content": system})
+    waiting: list[Json] = []  # images of tool results, until the last result of the round is out
+    for at, message in enumerate(history):
+        if message.role is Role.TOOL:
+            built.append(_result(message))
+            waiting.extend(_image_part(image) for image in images_of(blocks_of(message)))
+            continue
+        _append_images(built, waiting)
+        if message.role is Role.ASSISTANT:
+            built.append(_assistant(message, quirks, joiner=joiner, in_round=at >= start))
+        else:
+            built.append(_spoken(message))
+    _append_images(built, waiting)
+    if quirks.bridges_results:
+        built = _bridged(built)
+    if quirks.is_strict_template:
+        built = alternated(built)
+    return _prefilled(built, quirks)
+
+
+def _spoken(message: Message) -> Json:
+    """A user's message, or instructions in mid-history."""
+    blocks = blocks_of(message)
+    text = "\n\n".join(texts_of(blocks))
+    images = images_of(blocks) if message.role is Role.USER else []
+    if not images:
+        return {"role": message.role.value, "content": text}
+    return {"role": "user", "content": [_part(block) for block in blocks if _is_shown(block)]}
+
+
+def _is_shown(block: ContentBlock) -> bool:
+    return bool(texts_of([block]) or images_of([block]))
+
+
+def _part(block: ContentBlock) -> Json:
+    images = images_of([block])
+    if images:
+        return _image_part(images[0])
+    return {"type": "text", "text": "".join(texts_of([block]))}
+
+
+def _image_part(image: ImageBlock) -> Json:
+    return {"type": "image_url", "image_url": {"url": image_address(image)}}
+
+
+def _result(message: Message) -> Json:
+    text = "\n\n".join(texts_of(blocks_of(message)))
+    return {"role": "tool", "tool_call_id": message.tool_call_id, "content": text or NO_OUTPUT}
+
+
+def _append_images(built: list[Json], waiting: list[Json]) -> None:
+    """A tool message holds text only, so images follow in a user's message."""
+    if waiting:
+        note = {"type": "text", "text": IMAGES_NOTE}
+        built.append({"role": "user", "content": [note, *waiting]})
+        waiting.clear()
+
+
+def _assistant(message: Message, quirks: Quirks, *, joiner: str, in_round: bool) -> Json:
+    blocks = blocks_of(message)
+    calls = calls_of(blocks)
+    # A plain string: DeepSeek echoes the array form (pi #2008). Null only beside calls.
+    text = joiner.join(texts_of(blocks))
+    built: Json = {"role": "assistant", "content": text if text or not calls else None}
+    if in_round:
+        built.update(_reasoning(blocks, quirks))
+    if calls:
+        built["tool_calls"] = [_call(call, quirks) for call in calls]
+    return built
+
+
+def _call(call: ToolCallBlock, quirks: Quirks) -> Json:
+    function = {"name": call.name, "arguments": encode(call.arguments).decode()}
+    built: Json = {"id": call.id, "type": "function", "function": function}
+    if quirks.call_signature is CallSignature.GOOGLE and call.thought_signature is not None:
+        built["extra_content"] = {"google": {"thought_signature": call.thought_signature}}
+    return built
+
+
+def _reasoning(blocks: list[ContentBlock], quirks: Quirks) -> Json:
+    """The model's own reasoning, in the field that it came from."""
+    match quirks.reasoning_back:
+        case ReasoningBack.NEVER:
+            return {}
+        case ReasoningBack.DETAILS:
+            details = reasoning_details_of(blocks) + call_signature_of(blocks, quirks)
+            return {"reasoning_details": details} if details else {}
+        case ReasoningBack.CONTENT | ReasoningBack.PLAIN as field:
+            text = "\n\n".join(block.thinking for block in thinking_of(blocks) if block.thinking)
+            return {field.value: text} if text or quirks.demands_reasoning else {}
+
+
+def _bridged(messages: list[Json]) -> list[Json]:
+    built: list[Json] = []
+    for message in messages:
+        if built and built[-1]["role"] == "tool" and message["role"] == "user":
+            built.append({"role": "assistant", "content": BRIDGE})
+        built.append(message)
+    return built
+
+
+def _prefilled(messages: list[Json], quirks: Quirks) -> list[Json]:
+    last = messages[-1] if messages else {}
+    if quirks.prefill is Prefill.PREFIX and last.get("role") == "assistant":
+        return [*messages[:-1], {**last, "prefix": True}]
+    return messages

@@ -1,0 +1,75 @@
+"""What is asked of a provider, where, and the HTTP request that says it.
+
+Comes in: a turn's values. Goes out: `ModelRequest` and `Endpoint` for the builders, `HttpRequest`
+for the edge that sends it. Pure; turn, edges and replay may import it.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from shared.messages import Message
+from shared.secrets import HIDDEN, Secret
+from shared.turns import Sampling, Target, ToolSpec, TurnRequest
+
+
+class HttpRequest(NamedTuple):
+    """One request. Headers carry the key, so `repr` shows neither them nor the body."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"HttpRequest({self.method} {self.url}, headers={HIDDEN}, {len(self.body)} bytes)"
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a provider listens, and the key it is opened with.
+
+    Args:
+        base_url: up to and including the version, without a slash at the end: `https://host/v1`.
+        key: None for endpoints that want none.
+        headers: further headers of this endpoint (an organization, a tenant); they may be secret.
+    """
+
+    base_url: str
+    key: Secret | None = None
+    headers: tuple[tuple[str, Secret], ...] = ()
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt's question to a model, in words that no provider owns.
+
+    Args:
+        messages: the history, as it stands; the builder fits it to the target.
+        conversation: stable name of the conversation, so that a provider routes its turns to the
+            same cache; never a Discord id in clear.
+        foreign_thinking: what becomes of reasoning that another model made. `drop` is turnfleet's
+            setting: a model imitates what it reads as its own public speech.
+        reads_images: False replaces images by a short note.
+        without: parts of the body that the provider refused before and that are left out now:
+            names of its top-level keys, or `images`, `tools`.
+    """
+
+    target: Target
+    messages: list[Message]
+    system: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    sampling: Sampling = msgspec.field(default_factory=Sampling)
+    conversation: str | None = None
+    foreign_thinking: Literal["drop", "text"] = "drop"
+    reads_images: bool = True
+    without: frozenset[str] = frozenset()
+
+
+def model_request(turn: TurnRequest, target: Target | None = None) -> ModelRequest:
+    """The question of a turn, to its own target or to one of its fallbacks."""
+    return ModelRequest(
+        target=target or turn.target,
+        messages=turn.messages,
+        system=turn.system,
+        tools=turn.tools,
+        sampling=turn.sampling,
+    )
