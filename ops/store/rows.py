@@ -1,0 +1,112 @@
+"""Error reports as rows: what a database keeps of them.
+
+Comes in: `ErrorReport` values of any reporter, old ones too. Goes out: dictionaries by column name
+for `error_logs` and `error_groups`. Pure but for the moment, which is handed in.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final, cast
+
+from ops.store.fingerprint import GROUP_VERSION, group_hash
+from shared.failures import ErrorReport, Severity
+from shared.redaction import clean, redact_value
+
+Row = dict[str, object]
+
+CLOCK_TOLERANCE: Final = timedelta(hours=24)
+"""A reporter's clock may be wrong, and a spool may be late; beyond a day its row would hide among
+the old ones or live for ever."""
+TITLE_CHARS: Final = 200
+SEVERITIES: Final = {Severity.WARNING: 30, Severity.ERROR: 40}
+
+_SAME_NAMES: Final = (
+    "id",
+    "error_type",
+    "stage",
+    "http_status",
+    "provider_code",
+    "turn_id",
+    "attempt",
+    "guild_id",
+    "channel_id",
+    "user_id",
+    "provider",
+    "model",
+    "serving_provider",
+    "endpoint_host",
+    "key_id",
+    "elapsed_ms",
+    "chunks",
+    "segments_sent",
+    "schema_version",
+)
+
+
+def makes_a_row(report: ErrorReport) -> bool:
+    """Whether the failure needs an operator. Expected ones stay in the logs."""
+    return report.severity is Severity.ERROR
+
+
+def error_row(report: ErrorReport, received: datetime) -> Row:
+    """The row of a report. Cleaned again: not every writer of the stream is a reporter of ours."""
+    created, metadata = _moment(report, received)
+    source = report.credential_source
+    row: Row = {name: _cleaned(getattr(report, name)) for name in _SAME_NAMES}
+    return row | {
+        "created_at": created,
+        "received_at": received,
+        "severity": SEVERITIES[report.severity],
+        "category": report.category.value,
+        "fault": report.fault.value,
+        "group_hash": group_hash(report),
+        "error_message": clean(report.message),
+        "stack_trace": _cleaned(report.stack_trace),
+        "retryable": int(report.retryable),
+        "credential_source": source.value if source else None,
+        "worker_id": clean(report.worker_id or ""),
+        "worker_version": clean(report.worker_version or ""),
+        "notice": "shown" if report.shown else "none",
+        "error_metadata": metadata,
+    }
+
+
+def group_rows(rows: Iterable[Row]) -> list[Row]:
+    """One row per cause of these error rows, ordered by hash so that two writers never deadlock."""
+    members: dict[str, list[Row]] = {}
+    for row in rows:
+        members.setdefault(str(row["group_hash"]), []).append(row)
+    return [_group_row(name, members[name]) for name in sorted(members)]
+
+
+def _group_row(name: str, members: list[Row]) -> Row:
+    ordered = sorted(members, key=lambda row: cast("datetime", row["created_at"]))
+    first, last = ordered[0], ordered[-1]
+    return {
+        "group_hash": name,
+        "group_version": GROUP_VERSION,
+        "title": str(first["error_message"])[:TITLE_CHARS] or first["error_type"],
+        "category": first["category"],
+        "error_type": first["error_type"],
+        "first_seen": first["created_at"],
+        "last_seen": last["created_at"],
+        "first_version": first["worker_version"],
+        "last_version": last["worker_version"],
+        "seen_count": len(ordered),
+    }
+
+
+def _moment(report: ErrorReport, received: datetime) -> tuple[datetime, dict[str, object]]:
+    metadata = redact_value(report.metadata)
+    kept = dict(metadata) if isinstance(metadata, dict) else {}
+    try:
+        created = datetime.fromtimestamp(report.created_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return received, kept | {"claimed_ms": str(report.created_ms)}
+    if abs(created - received) > CLOCK_TOLERANCE:
+        return received, kept | {"claimed_ms": report.created_ms}
+    return created, kept
+
+
+def _cleaned(value: object) -> object:
+    return clean(value) if isinstance(value, str) else value

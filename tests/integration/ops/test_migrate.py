@@ -1,0 +1,62 @@
+"""Migrations: both databases end with the tables that the queries expect."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+from ops.store.engine import Database, database_url
+from ops.store.migrate import schema_state, upgrade
+from ops.store.tables import SCHEMA
+from shared.errors import StoreUnavailable
+
+
+async def test_an_empty_database_is_brought_up_once(empty_database: Database):
+    before = await upgrade(empty_database)
+    assert before.current is None
+    assert not before.is_current
+    assert (await upgrade(empty_database)).is_current
+    assert (await schema_state(empty_database)).is_current
+
+
+async def test_the_migrated_schema_is_the_one_that_the_queries_use(database: Database):
+    def differences(connection: Connection) -> list[object]:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return list(compare_metadata(context, SCHEMA))
+
+    async with database.begin() as connection:
+        assert await connection.run_sync(differences) == []
+
+
+async def test_two_processes_may_upgrade_at_once(empty_url: str, tmp_path: Path):
+    databases = [Database(database_url(empty_url, tmp_path)) for _ in range(3)]
+    async with asyncio.TaskGroup() as group:
+        for database in databases:
+            group.create_task(upgrade(database), name="upgrade")
+    for database in databases:
+        assert (await schema_state(database)).is_current
+        await database.close()
+
+
+async def test_a_query_before_the_migration_says_what_to_run(empty_database: Database):
+    with pytest.raises(StoreUnavailable, match="turnfleet db upgrade"):
+        async with empty_database.begin() as connection:
+            await connection.execute(text("SELECT * FROM error_logs"))
+
+
+async def test_sqlite_is_strict_and_shrinks(tmp_path: Path):
+    database = Database(database_url(f"sqlite:///{tmp_path}/s.db", tmp_path))
+    await upgrade(database)
+    async with database.begin() as connection:
+        strict = await connection.execute(
+            text("SELECT name FROM pragma_table_list WHERE strict AND name LIKE 'error%'")
+        )
+        assert set(strict.scalars()) == {"error_logs", "error_groups"}
+        vacuum = await connection.execute(text("SELECT auto_vacuum FROM pragma_auto_vacuum"))
+        assert vacuum.scalar_one() == 2
+        journal = await connection.execute(text("SELECT journal_mode FROM pragma_journal_mode"))
+        assert journal.scalar_one() == "wal"
+    await database.close()
