@@ -73,7 +73,12 @@ class ProviderFault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderError(msgspec.Struct, frozen=True, kw_only=True):
-    """A classified failure. `cause` is a word of the closed list in `worker.failures.rules`."""
+    """A classified failure. `cause` is a word of the closed list `shared.causes.Cause`.
+
+    `message` is upstream text, redacted and capped: for logs and the modal, never for a channel.
+    `parameter` is the request's field that the provider refused, `serving_provider` the host that
+    a router named.
+    """
 
     category: FailureCategory
     cause: str
@@ -83,6 +88,8 @@ class ProviderError(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     retry_after_s: float | None = None
     affordable_tokens: int | None = None
+    parameter: str | None = None
+    serving_provider: str | None = None
 
 
 class Severity(StrEnum):

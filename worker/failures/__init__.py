@@ -1,1 +1,1 @@
-"""Raw facts of a failure to a classified error, and what may be done about it. Pure."""
+"""Failures: raw facts to a classified error, a decision, and a report. Pure."""

@@ -1,0 +1,409 @@
+"""The rules that name a cause, from top to bottom; the first match decides.
+
+Comes in: `Facts`. Goes out: a row of `RULES`. Pure; for `worker.failures` only.
+
+Specific codes come first, then specific wordings, then the status, generic codes last: a wording
+often beats a status (a 429 that is an empty account) or a generic code (a throttle that calls
+itself `invalid_request_error`). Each row carries an example that it decides and one, close to it,
+that it must leave alone; a test runs both. `<status> <body>` is the form of an example.
+"""
+
+import re
+
+import msgspec
+
+from shared.causes import Cause
+from worker.failures.facts import MODERATION, PER_DAY, Facts
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """A row: matches if each of the conditions that it has holds.
+
+    Args:
+        cause: what the failure then is.
+        codes: any of these codes, lower case, stands in the body.
+        words: this pattern is found in the text (lower case, single spaces).
+        statuses: the status is one of these.
+        not_codes, not_statuses: none of these.
+        yes: an example that this row decides, `<status> <body>`.
+        no: an example close to it that this row does not match.
+    """
+
+    cause: Cause
+    yes: str
+    no: str
+    codes: frozenset[str] = frozenset()
+    words: re.Pattern[str] | None = None
+    statuses: frozenset[int] = frozenset()
+    not_codes: frozenset[str] = frozenset()
+    not_statuses: frozenset[int] = frozenset()
+
+    def matches(self, facts: Facts) -> bool:
+        """Whether all conditions of the row hold."""
+        if facts.status in self.not_statuses or not self.not_codes.isdisjoint(facts.codes):
+            return False
+        if self.statuses and facts.status not in self.statuses:
+            return False
+        if self.codes and self.codes.isdisjoint(facts.codes):
+            return False
+        return self.words is None or self.words.search(facts.text) is not None
+
+
+def _words(*alternatives: str) -> re.Pattern[str]:
+    return re.compile("|".join(alternatives))
+
+
+def _any(*codes: str) -> frozenset[str]:
+    return frozenset(codes)
+
+
+_THROTTLES = _any("rate_limit_error", "rate_limit_exceeded", "throttlingexception")
+_BUSY = frozenset({429, 503})
+_CLIENT_ERRORS = frozenset(range(400, 500))
+
+RULES: tuple[Rule, ...] = (
+    # ------------------------------------------------------ specific codes
+    Rule(
+        cause=Cause.CONTENT_FILTER,
+        codes=_any("content_filter", "responsibleaipolicyviolation"),
+        yes='400 {"error":{"code":"content_filter","message":"policy"}}',
+        no='400 {"error":{"code":"filter_missing","message":"no content filter is set"}}',
+    ),
+    Rule(
+        cause=Cause.CONTENT_FILTER,
+        words=_words(r"['\"]code['\"]: ?['\"]content_filter['\"]", r"responsibleaipolicyviolation"),
+        yes="""0 {"error":{"message":"Error code: 400 - {'error': {'code': 'content_filter'}}"}}""",
+        no='0 {"error":{"message":"the content_filter option is unknown"}}',
+    ),
+    Rule(
+        cause=Cause.MODERATION,
+        codes=_any(MODERATION),
+        yes='403 {"error":{"code":403,"metadata":{"flagged_input":"x","reasons":["y"]}}}',
+        no='403 {"error":{"code":403,"metadata":{"reasons":"none"}}}',
+    ),
+    Rule(
+        cause=Cause.INVALID_KEY,
+        codes=_any("api_key_invalid", "invalid_api_key", "authentication_error"),
+        yes='400 {"error":{"status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}',
+        no='400 {"error":{"status":"INVALID_ARGUMENT","message":"the api key field is unknown"}}',
+    ),
+    # --------------------------------------------------- specific wordings
+    Rule(
+        cause=Cause.AFFORDABLE_WITH_SMALLER_MAX_TOKENS,
+        words=_words(r"can only afford 0*[1-9]"),
+        yes='402 {"error":{"message":"You requested up to 9000 tokens, but can only afford 77"}}',
+        no='402 {"error":{"message":"You requested up to 9000 tokens, but can only afford 0"}}',
+    ),
+    Rule(
+        cause=Cause.INSUFFICIENT_BALANCE,
+        words=_words(r"can only afford 0+\b"),
+        yes='402 {"error":{"message":"You requested up to 9000 tokens, but can only afford 0"}}',
+        no='402 {"error":{"message":"can only afford 07"}}',
+    ),
+    Rule(
+        cause=Cause.DAILY_QUOTA_EXHAUSTED,
+        codes=_any(PER_DAY),
+        yes='429 {"error":{"details":[{"violations":[{"quotaId":"RequestsPerDayPerModel"}]}]}}',
+        no='429 {"error":{"details":[{"violations":[{"quotaId":"RequestsPerMinutePerModel"}]}]}}',
+    ),
+    Rule(
+        cause=Cause.DAILY_QUOTA_EXHAUSTED,
+        words=_words(r"free-models-per-day"),
+        yes='429 {"error":{"message":"Rate limit exceeded: free-models-per-day","code":429}}',
+        no='429 {"error":{"message":"Rate limit exceeded: free-models-per-min","code":429}}',
+    ),
+    Rule(
+        cause=Cause.PLAN_ACCESS_DENIED,
+        words=_words(
+            r"subscription plan", r"does not yet include access", r"plan does not include"
+        ),
+        yes='429 {"error":{"message":"This subscription plan does not yet include access to it"}}',
+        no='429 {"error":{"message":"The plan is to answer later, retry soon"}}',
+    ),
+    Rule(
+        cause=Cause.INSUFFICIENT_BALANCE,
+        codes=_any("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
+        yes='429 {"error":{"code":"insufficient_quota","message":"quota"}}',
+        no='429 {"status":429,"error":"INSUFFICIENT QUOTA","message":"too many at once"}',
+    ),
+    Rule(
+        cause=Cause.INSUFFICIENT_BALANCE,
+        words=_words(
+            r"insufficient (?:account )?balance",
+            r"balance is (?:insufficient|too low)",
+            r"credit balance is too low",
+            r"insufficient credits?",
+            r"not enough credits?",
+            r"no resource package",
+            r"please recharge",
+            r"insufficient_user_quota",
+            r"billing hard limit",
+            r"credits are depleted",
+            r"(?:out of|no) credits\b",
+        ),
+        yes='400 {"error":{"message":"Your credit balance is too low to use the API"}}',
+        no='400 {"error":{"message":"the balance between length and detail is off"}}',
+    ),
+    Rule(
+        # Google says so for every 429, hence not beside its code.
+        cause=Cause.INSUFFICIENT_BALANCE,
+        words=_words(r"exceeded your current quota"),
+        not_codes=_any("resource_exhausted"),
+        yes='429 {"error":{"message":"You exceeded your current quota, check your plan"}}',
+        no='429 {"error":{"status":"RESOURCE_EXHAUSTED","message":"You exceeded your current quota"}}',
+    ),
+    Rule(
+        cause=Cause.DATA_POLICY,
+        words=_words(r"data policy", r"paid model training"),
+        yes='404 {"error":{"message":"No endpoints found matching your data policy"}}',
+        no='404 {"error":{"message":"No endpoints found for this model"}}',
+    ),
+    Rule(
+        cause=Cause.CONTEXT_OVERFLOW,
+        codes=_any("context_length_exceeded", "exceed_context_size_error"),
+        yes='400 {"error":{"code":"context_length_exceeded","message":"too long"}}',
+        no='400 {"error":{"code":"string_too_long","message":"too long"}}',
+    ),
+    Rule(
+        cause=Cause.CONTEXT_OVERFLOW,
+        words=_words(
+            r"maximum context length",
+            r"prompt is too long",
+            r"exceeds? (?:the )?context limit",
+            r"exceeds (?:the )?(?:available )?context",
+            r"maximum allowed input length",
+            r"input token count .{0,80}exceeds",
+            r"reduce the length of the (?:messages|prompt)",
+            r"context_length_exceeded",
+            r"context window (?:is )?exceeded",
+            r"greater than the context length",
+            r"maximum prompt length is \d",
+            r"input is too long",
+            r"token limit exceeded",
+            r"too many tokens",
+        ),
+        not_statuses=_BUSY,
+        not_codes=_THROTTLES,
+        yes='400 {"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}',
+        no='429 {"message":"Too many tokens, please wait.","__type":"ThrottlingException"}',
+    ),
+    Rule(
+        cause=Cause.REQUEST_TOO_LARGE,
+        codes=_any("request_too_large"),
+        yes='400 {"error":{"type":"request_too_large","message":"over 32 MB"}}',
+        no='400 {"error":{"type":"image_too_large","message":"over 5 MB"}}',
+    ),
+    Rule(
+        cause=Cause.REQUEST_TOO_LARGE,
+        statuses=frozenset({413}),
+        yes="413 <html>Request Entity Too Large</html>",
+        no="414 <html>URI Too Long</html>",
+    ),
+    Rule(
+        cause=Cause.MODEL_NOT_FOUND,
+        codes=_any("model_not_found"),
+        yes='403 {"error":{"code":"model_not_found","message":"no access"}}',
+        no='403 {"error":{"code":"voice_not_found","message":"no access"}}',
+    ),
+    Rule(
+        cause=Cause.MODEL_NOT_FOUND,
+        codes=_any("not_found_error"),
+        words=_words(r"\bmodel\b"),
+        yes='404 {"error":{"type":"not_found_error","message":"model: demo-1"}}',
+        no='404 {"error":{"type":"not_found_error","message":"Not Found"}}',
+    ),
+    Rule(
+        cause=Cause.MODEL_NOT_FOUND,
+        words=_words(
+            r"\bmodels?\b.{0,160}?\b(?:not found|does not exist|is not available|not supported)",
+            r"models/\S{1,160} is not found",
+            r"not a valid model",
+            r"\bno such model\b",
+            r"\b(?:unsupported|unknown|invalid|unrecognized) model\b",
+            r"^model: \S{1,160}$",
+        ),
+        yes='400 {"error":{"message":"demo/nope is not a valid model ID"}}',
+        no='400 {"error":{"message":"this model needs a valid temperature"}}',
+    ),
+    Rule(
+        # Elsewhere `deprecated` is about a parameter ("`temperature` is deprecated for this model").
+        cause=Cause.MODEL_NOT_FOUND,
+        statuses=frozenset({404, 410}),
+        words=_words(r"\bdeprecated\b", r"\bretired\b", r"\bdecommissioned\b"),
+        yes='404 {"error":{"message":"Demo Fast 4.1 is deprecated. Choose a newer one."}}',
+        no='400 {"error":{"message":"`temperature` is deprecated for this model."}}',
+    ),
+    Rule(
+        cause=Cause.OVERLOADED,
+        codes=_any("overloaded_error", "unavailable"),
+        yes='0 {"type":"error","error":{"type":"overloaded_error","message":"try later"}}',
+        no='0 {"type":"error","error":{"type":"overload_test","message":"try later"}}',
+    ),
+    Rule(
+        cause=Cause.OVERLOADED,
+        statuses=frozenset({529}),
+        yes="529 ",
+        no="530 ",
+    ),
+    Rule(
+        cause=Cause.OVERLOADED,
+        words=_words(r"\boverloaded\b"),
+        yes='500 {"error":{"message":"The engine is currently overloaded"}}',
+        no='500 {"error":{"message":"Overload of the function f was ambiguous"}}',
+    ),
+    Rule(
+        cause=Cause.RATE_LIMITED,
+        statuses=frozenset({429}),
+        yes='429 {"error":{"message":"slow down"}}',
+        no='428 {"error":{"message":"slow down"}}',
+    ),
+    Rule(
+        cause=Cause.RATE_LIMITED,
+        codes=_THROTTLES | {"resource_exhausted"},
+        yes='0 {"error":{"status":"RESOURCE_EXHAUSTED","message":"Quota exceeded"}}',
+        no='0 {"error":{"status":"MEMORY_EXHAUSTED","message":"Quota exceeded"}}',
+    ),
+    Rule(
+        cause=Cause.RATE_LIMITED,
+        words=_words(
+            r"\btoo many requests\b", r"\brate[ -]limited\b", r"\brate limit (?:reached|exceeded)"
+        ),
+        yes='0 {"error":{"type":"invalid_request_error","message":"Too many requests, slow down"}}',
+        no='0 {"error":{"type":"invalid_request_error","message":"the frame rate is limited"}}',
+    ),
+    Rule(
+        cause=Cause.GATEWAY_TIMEOUT,
+        statuses=frozenset({504, 522, 524}),
+        yes="524 <html>A timeout occurred</html>",
+        no="525 <html>SSL handshake failed</html>",
+    ),
+    Rule(
+        cause=Cause.GATEWAY_TIMEOUT,
+        codes=_any("deadline_exceeded"),
+        yes='0 {"error":{"status":"DEADLINE_EXCEEDED","message":"gave up"}}',
+        no='0 {"error":{"status":"DEADLINE_UNSET","message":"gave up"}}',
+    ),
+    Rule(
+        cause=Cause.REQUEST_TIMEOUT,
+        statuses=frozenset({408}),
+        yes="408 ",
+        no="409 ",
+    ),
+    Rule(
+        cause=Cause.REQUEST_TIMEOUT,
+        codes=_any("timeout_error", "request_timeout"),
+        yes='0 {"error":{"type":"timeout_error","message":"took too long"}}',
+        no='0 {"error":{"type":"invalid_request_error","message":"unknown parameter: timeout"}}',
+    ),
+    Rule(
+        cause=Cause.REGION_NOT_SUPPORTED,
+        codes=_any("unsupported_country_region_territory"),
+        yes='403 {"error":{"code":"unsupported_country_region_territory","message":"no"}}',
+        no='403 {"error":{"code":"request_forbidden","message":"no"}}',
+    ),
+    Rule(
+        cause=Cause.REGION_NOT_SUPPORTED,
+        words=_words(r"location is not supported", r"not available in your (?:country|region)"),
+        yes='400 {"error":{"status":"FAILED_PRECONDITION","message":"User location is not supported"}}',
+        no='400 {"error":{"status":"FAILED_PRECONDITION","message":"location is unknown"}}',
+    ),
+    # -------------------------------------------------------------- status
+    Rule(
+        cause=Cause.INVALID_KEY,
+        statuses=frozenset({401}),
+        yes='401 {"detail":"Invalid or missing token"}',
+        no='400 {"detail":"Invalid or missing token"}',
+    ),
+    Rule(
+        cause=Cause.INSUFFICIENT_BALANCE,
+        statuses=frozenset({402}),
+        yes='402 {"error":{"message":"Payment Required"}}',
+        no='400 {"error":{"message":"Payment Required"}}',
+    ),
+    Rule(
+        cause=Cause.PERMISSION_DENIED,
+        statuses=frozenset({403}),
+        yes='403 {"error":{"message":"Forbidden"}}',
+        no='400 {"error":{"message":"Forbidden"}}',
+    ),
+    Rule(
+        cause=Cause.PERMISSION_DENIED,
+        codes=_any("permission_error", "permission_denied"),
+        yes='0 {"type":"error","error":{"type":"permission_error","message":"no"}}',
+        no='0 {"type":"error","error":{"type":"access_note","message":"no"}}',
+    ),
+    Rule(
+        cause=Cause.INVALID_KEY,
+        codes=_any("unauthenticated"),
+        yes='0 {"error":{"status":"UNAUTHENTICATED","message":"no"}}',
+        no='0 {"error":{"status":"AUTHENTICATED","message":"no"}}',
+    ),
+    Rule(
+        cause=Cause.ENDPOINT_NOT_FOUND,
+        statuses=frozenset({404}),
+        yes='404 {"detail":"Not Found"}',
+        no='410 {"detail":"Gone"}',
+    ),
+    Rule(
+        cause=Cause.ENDPOINT_NOT_FOUND,
+        codes=_any("not_found_error", "not_found"),
+        yes='0 {"type":"error","error":{"type":"not_found_error","message":"Not Found"}}',
+        no='0 {"type":"error","error":{"type":"found_error","message":"Not Found"}}',
+    ),
+    # ------------------------------------------ codes of a failed generation
+    Rule(
+        cause=Cause.TOOL_GENERATION_FAILED,
+        codes=_any("tool_use_failed"),
+        yes='400 {"error":{"type":"invalid_request_error","code":"tool_use_failed"}}',
+        no='400 {"error":{"type":"invalid_request_error","code":"tool_unknown"}}',
+    ),
+    Rule(
+        cause=Cause.INSUFFICIENT_SYSTEM_RESOURCE,
+        codes=_any("insufficient_system_resource"),
+        yes='0 {"code":"insufficient_system_resource"}',
+        no='0 {"code":"system_resource"}',
+    ),
+    Rule(
+        cause=Cause.MALFORMED_FUNCTION_CALL,
+        codes=_any("malformed_function_call", "unexpected_tool_call", "too_many_tool_calls"),
+        yes='0 {"code":"MALFORMED_FUNCTION_CALL"}',
+        no='0 {"code":"FUNCTION_CALL"}',
+    ),
+    # ------------------------------------------------- servers and the rest
+    Rule(
+        cause=Cause.BAD_GATEWAY,
+        statuses=frozenset({502, 520, 521, 523}),
+        yes="502 <html>Bad gateway</html>",
+        no="522 <html>Connection timed out</html>",
+    ),
+    Rule(
+        cause=Cause.OVERLOADED,
+        statuses=frozenset({503}),
+        yes="503 ",
+        no="501 ",
+    ),
+    Rule(
+        cause=Cause.SERVER_ERROR,
+        statuses=frozenset({500}),
+        yes="500 ",
+        no="505 ",
+    ),
+    Rule(
+        cause=Cause.SERVER_ERROR,
+        codes=_any("server_error", "internal_server_error", "internal", "api_error"),
+        yes='0 {"error":{"code":"server_error","message":"went away"}}',
+        no='0 {"error":{"code":"error","message":"went away"}}',
+    ),
+    Rule(
+        cause=Cause.INVALID_REQUEST,
+        statuses=_CLIENT_ERRORS,
+        yes='422 {"detail":[{"loc":["body"],"msg":"field required"}]}',
+        no='505 {"detail":"version"}',
+    ),
+    Rule(
+        cause=Cause.INVALID_REQUEST,
+        codes=_any("invalid_request_error", "invalid_argument", "failed_precondition"),
+        yes='0 {"error":{"type":"invalid_request_error","message":"bad field"}}',
+        no='0 {"error":{"type":"unknown_error","message":"bad field"}}',
+    ),
+)
