@@ -6,7 +6,7 @@ room of the worker may import it.
 
 import msgspec
 
-from shared.messages import ContentBlock
+from shared.messages import ContentBlock, ToolCallBlock
 from shared.turns import StopReason
 from worker.normalize.partial_json import ArgumentText
 
@@ -97,15 +97,18 @@ StreamEvent = Start | TextDelta | ThinkingDelta | ToolCallDelta | Done | StreamF
 
 
 def event_fields(event: StreamEvent) -> dict[str, object]:
-    """The event as the seed writes it: `type` and its fields, `partial_args` included."""
+    """The event as the seed writes it: `type` and its fields, those with a default value too."""
     if isinstance(event, ToolCallDelta):
-        return {
-            "type": "toolcall_delta",
-            "index": event.index,
-            "id": event.id,
-            "name": event.name,
-            "raw_json_delta": event.raw_json_delta,
-            "partial_args": event.partial_args,
-        }
-    fields: dict[str, object] = msgspec.to_builtins(event, str_keys=True)
+        names = ("index", "id", "name", "raw_json_delta", "partial_args")
+        return {"type": "toolcall_delta", **{name: getattr(event, name) for name in names}}
+    fields: dict[str, object] = msgspec.to_builtins(event)
+    if isinstance(event, Done):
+        fields["content"] = [_block_fields(block) for block in event.content]
+    elif isinstance(event, StreamFailed):
+        fields["reason"] = {"code": None, **msgspec.to_builtins(event.reason)}
     return fields
+
+
+def _block_fields(block: ContentBlock) -> dict[str, object]:
+    fields: dict[str, object] = msgspec.to_builtins(block)
+    return {"arguments": {}, **fields} if isinstance(block, ToolCallBlock) else fields

@@ -11,6 +11,7 @@ import re
 import jiter
 
 from shared.messages import ArgumentState
+from worker.normalize.storable import scrub
 
 MAX_ARGUMENT_DEPTH = 64
 """Deeper than any tool schema in use, far below where recursive readers of the value give up."""
@@ -83,26 +84,12 @@ def final_arguments(text: str) -> _Verdict:
     return _as_object(value)
 
 
-def scrub(value: object) -> object:
-    """The value without what cannot be stored: NUL goes, unpaired surrogates become U+FFFD."""
-    if isinstance(value, str):
-        return scrub_text(value)
-    if isinstance(value, list):
-        return [scrub(item) for item in value]
-    if isinstance(value, dict):
-        return {scrub_text(str(key)): scrub(item) for key, item in value.items()}
-    return value
-
-
-def scrub_text(text: str) -> str:
-    """`text` as PostgreSQL and UTF-8 take it; halves of a pair that stand together are joined."""
-    if _UNSTORABLE.search(text) is None:
-        return text
-    joined = text.replace("\0", "").encode("utf-16", "surrogatepass")
-    return joined.decode("utf-16", "replace")
-
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+def is_complete(text: str) -> bool:
+    """True if `text` is one complete JSON object, or a string that may hold one."""
+    try:
+        return isinstance(_loads(text), dict | str)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _loads(text: str) -> object:
@@ -149,8 +136,8 @@ def _is_too_deep(text: str) -> bool:
     return False
 
 
-_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_STRING_OR_BRACKET = re.compile(rf"{_STRING}|[{{}}\[\]]", re.DOTALL)
+_STRING = r'"[^"\\]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\]*+)*+"'
+_STRING_OR_BRACKET = re.compile(rf"{_STRING}|[{{}}\[\]]")
 _TOKEN = re.compile(
     rf"""[ \t\n\r]*+(?:
         (?P<string>{_STRING})
@@ -160,11 +147,13 @@ _TOKEN = re.compile(
         |(?P<colon>:)
         |(?P<scalar>true|false|null|-?(?:0|[1-9]\d*+)(?:\.\d++)?+(?:[eE][+-]?\d++)?+)
     )""",
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE,
 )
 _CUT_TAIL = re.compile(
-    r'"[^"\\]*+(?:\\.[^"\\]*+)*+\\?|-|tr?u?e?|fa?l?s?e?|nu?l?l?'
-    r"|-?(?:0|[1-9]\d*+)(?:\.\d*+)?(?:[eE][+-]?\d*+)?",
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*+\\?'  # it is dropped, so its escapes do not matter
+    r"|t(?:r(?:ue?)?)?|f(?:a(?:l(?:se?)?)?)?|n(?:u(?:ll?)?)?"
+    r"|-(?:(?:0|[1-9]\d*+)(?:\.\d*+)?(?:[eE][+-]?\d*+)?)?"
+    r"|(?:0|[1-9]\d*+)(?:\.\d*+)?(?:[eE][+-]?\d*+)?",
     re.DOTALL,
 )
 _CLOSER = {"{": "}", "[": "]"}
@@ -223,11 +212,11 @@ class _CutScan:
             if match is None:
                 return self._ends_in_a_cut()
             kind = match.lastgroup or ""
-            if kind == "scalar" and _CUT_TAIL.fullmatch(self.text, match.start(kind)):
-                return True  # 12 may become 123: a scalar at the very end is not finished
             step = _STEPS.get((self._wants, kind))
             if step is None:
                 return False
+            if kind == "scalar" and _CUT_TAIL.fullmatch(self.text, match.start(kind)):
+                return True  # 12 may become 123: a scalar at the very end is not finished
             self._at = match.end()
             if not step(self, match.group().lstrip()):
                 return False

@@ -150,14 +150,16 @@ class SSEDecoder:
         return SSEvent(name, b"\n".join(data), self._last_event_id) if data else None
 
     def _keep(self, rest: bytes, *, begins: bool) -> None:
-        newline = rest.rfind(b"\n")
-        if begins or newline >= 0:
+        if begins:
             self._line_bytes = 0
-        self._line_bytes += len(rest) - newline - 1
-        if self._line_bytes > MAX_LINE_BYTES:
-            self._exceed(f"a line is longer than {MAX_LINE_BYTES} bytes")
-        else:
-            self._pending += rest
+        if self._line_bytes + len(rest) > MAX_LINE_BYTES:
+            lines = rest.split(b"\n")
+            if max(self._line_bytes + len(lines[0]), *map(len, lines)) > MAX_LINE_BYTES:
+                self._exceed(f"a line is longer than {MAX_LINE_BYTES} bytes")
+                return
+        newline = rest.rfind(b"\n")
+        self._line_bytes = len(rest) - newline - 1 + (self._line_bytes if newline < 0 else 0)
+        self._pending += rest
 
     def _keep_stray(self, line: bytes) -> None:
         head = self._stray[0] if self._stray else line

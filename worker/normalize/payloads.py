@@ -1,0 +1,104 @@
+"""JSON payloads of a stream to typed values: strictly where it goes, leniently where it must.
+
+Comes in: the data of an event. Goes out: a Struct of the dialect, or `Undecodable`. Imported by
+`normalizer` and by the dialects in `worker.providers`.
+
+The strict way is one typed msgspec decoder. What it refuses (unpaired surrogates, raw control
+characters, invalid UTF-8, a member of an unexpected type) goes through the standard `json` into
+the same Struct, so that a dialect has one handler whatever the way.
+"""
+
+import json
+import re
+from typing import Generic, TypeVar
+
+import msgspec
+
+from shared.errors import WireError
+
+MAX_MISFITS = 32
+"""Members of an unexpected type that are dropped from one payload; more is no payload of ours."""
+
+M = TypeVar("M")
+
+
+class Undecodable(WireError):
+    """The payload is no JSON object of this wire format."""
+
+
+class Payload(Generic[M]):
+    """The two decoders of one payload type, built once. Every field of it has a default."""
+
+    def __init__(self, type_: type[M]) -> None:
+        self.type = type_
+        self.decode = msgspec.json.Decoder(type_).decode
+        """The strict way. Raises `msgspec.DecodeError` or `RecursionError`."""
+
+    def decode_leniently(self, data: bytes) -> M:
+        """Decodes what the strict way refused; a member of a wrong type counts as absent.
+
+        Strings may hold unpaired surrogates afterwards.
+
+        Raises:
+            Undecodable: it is no JSON, or does not fit the type even without its misfits.
+        """
+        value = read_json(data)
+        for _ in range(MAX_MISFITS):
+            try:
+                return msgspec.convert(value, self.type)
+            except msgspec.ValidationError as exc:
+                if not _drop_misfit(value, str(exc)):
+                    break
+        raise Undecodable
+
+
+def read_json(data: bytes) -> object:
+    """Any JSON, forgiving what models and proxies get wrong inside strings.
+
+    Raises:
+        Undecodable: it is no JSON, or nests too deep to be read.
+    """
+    try:
+        value: object = json.loads(data.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError) as exc:
+        raise Undecodable from exc
+    return value
+
+
+def read_object(data: bytes) -> dict[str, object]:
+    """Any JSON object; an empty one where it is none."""
+    try:
+        value = read_json(data)
+    except Undecodable:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_json(value: object) -> str:
+    """Compact JSON. Unpaired surrogates pass."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+_PATH = re.compile(r" - at `\$((?:\.\w+|\[\d+\])+)`$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+
+def _drop_misfit(value: object, message: str) -> bool:
+    """Removes the member that msgspec names as ill-typed; False if it names none."""
+    path = _PATH.search(message)
+    if path is None:
+        return False
+    *way, last = [name or int(number) for name, number in _STEP.findall(path[1])]
+    for step in way:
+        value = _member(value, step)
+    if isinstance(value, dict):
+        value.pop(last, None)
+    elif isinstance(value, list) and isinstance(last, int):
+        del value[last]
+    return True
+
+
+def _member(value: object, step: str | int) -> object:
+    if isinstance(value, list) and isinstance(step, int):
+        return value[step]
+    return value.get(step) if isinstance(value, dict) else None
