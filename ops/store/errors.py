@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ops.store.engine import Database
 from ops.store.rows import Row, error_row, group_rows, makes_a_row
 from ops.store.tables import error_groups, error_logs
+from shared.errors import StoreRejected
 from shared.failures import ErrorReport
 
 
@@ -28,7 +29,7 @@ async def write_reports(
         StoreRejected: at least one report cannot be stored; none was.
         StoreUnavailable: the database cannot now; none was stored.
     """
-    by_id = {report.id: error_row(report, received) for report in reports if makes_a_row(report)}
+    by_id = {report.id: _row(report, received) for report in reports if makes_a_row(report)}
     if not by_id:
         return 0
     async with database.begin() as connection:
@@ -37,6 +38,13 @@ async def write_reports(
         if groups:
             await connection.execute(_upsert_groups(connection.dialect.name), groups)
     return len(new)
+
+
+def _row(report: ErrorReport, received: datetime) -> Row:
+    try:
+        return error_row(report, received)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as exc:
+        raise StoreRejected(f"report {report.id} makes no row: {exc!r}") from exc
 
 
 async def _insert_new(connection: AsyncConnection, rows: list[Row]) -> set[str]:
