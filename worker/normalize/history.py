@@ -8,7 +8,7 @@ it. The numbers of the rules are those of the decision record `docs/decisions/hi
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -252,6 +252,8 @@ def _fitted_block(block: ContentBlock, message: Message, target: _Target) -> Ite
             yield block
         case ToolCallBlock():
             return
+        case _:
+            assert_never(block)
 
 
 def _is_same(block: ContentBlock, message: Message, target: _Target) -> bool:
