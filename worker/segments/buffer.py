@@ -1,18 +1,41 @@
 """Text in, segments of a reply out: whole in themselves, in order, nothing lost.
 
 Comes in: the visible text of an attempt, in any cutting. Goes out: `shared.segments.Segment`.
-Pure: drivers feed it, tick it, and end it. `worker.turn` and `ops.replay` may import it.
+Pure: a driver feeds it, ticks it, and ends it. `worker.turn` and `ops.replay` may import it.
 """
 
-from shared.segments import DeliveryMode, Segment, SegmentKind
-from worker.segments.limits import CHAT, Limits
+from collections.abc import Callable
+
+from shared.segments import DeliveryMode, Segment
+from worker.segments.boundaries import Expiry
+from worker.segments.code import CodeReader
+from worker.segments.compose import Composer
+from worker.segments.limits import AGGREGATED, CHAT, Limits
+from worker.segments.prose import ProseReader
+from worker.segments.router import GapReader, PrivateReader
+from worker.segments.scan import Scan
+from worker.segments.spans import SpanReader
+from worker.segments.table_reader import SeparatorReader, TableReader
+from worker.text.lexicon import is_visible
+from worker.text.sentences import sentence_ends
+from worker.text.tags import Family
+
+MAX_UNREAD_CHARS = 900
+"""So much may wait unread when it holds nothing that ends a segment: no hold ends earlier."""
+
+MAX_PIECE_CHARS = 4096
+"""Longer pieces are read in parts, so that reading a part again costs no more than this."""
+
+_HISTORY_PARTS = 512  # deltas are joined in groups of this size: memory, not meaning
 
 
 class SegmentBuffer:
     """The segment room of one attempt.
 
-    After the end, `thoughts` and `details` hold the private blocks found in the text, and
-    `history` the text deltas in order, for the next request of a tool round.
+    Attributes:
+        thoughts: reasoning blocks found in the text; `details`: blocks for short-term memory.
+        history: the text as it was fed, for the next request of a tool round
+            (`current_turn_model_parts`).
     """
 
     def __init__(
@@ -21,61 +44,147 @@ class SegmentBuffer:
         attempt: int,
         *,
         mode: DeliveryMode = DeliveryMode.PARAGRAPH,
-        limits: Limits = CHAT,
+        limits: Limits | None = None,
     ) -> None:
         self.thoughts: list[str] = []
         self.details: list[str] = []
         self.history: list[str] = []
-        self._turn_id = turn_id
-        self._attempt = attempt
-        self._mode = mode
-        self._limits = limits
-        self._seq = 0
-        self._offset = 0
-        self._held = ""
+        self._mode = DeliveryMode(mode)
+        aggregated = self._mode is DeliveryMode.AGGREGATED
+        self._limits = limits or (AGGREGATED if aggregated else CHAT)
+        self._composer = Composer(turn_id, attempt, self._mode, self._limits)
         self._ended = False
+        self._read = 0  # deltas of the history that were read
+        self._joined = 0  # deltas of the history that were joined
+        self._room = 0  # characters that may wait unread
+        self._wakes: Callable[[str], object] | None = None
+        self._stalled_at: tuple[int, float] | None = None
+        self._base = 0
+        self._restart()
 
     def feed(self, text: str) -> list[Segment]:
-        """Takes a piece of text and returns what is finished."""
-        if self._ended:
-            raise RuntimeError("the segment buffer was flushed")
+        """Takes a piece of text and returns what is finished.
+
+        Raises:
+            RuntimeError: the reply was ended by `flush`.
+        """
+        if not text:
+            return []
         self.history.append(text)
-        *lines, self._held = (self._held + text).split("\n")
-        return [segment for line in lines for segment in self._emit(line + "\n")]
+        self._room -= len(text)
+        if self._room > 0 and self._wakes is not None and self._wakes(text) is None:
+            return []
+        return self._advance()
 
     def tick(self, now_s: float) -> list[Segment]:
-        """Lets holds expire; `now_s` is the driver's monotonic clock."""
+        """Lets holds expire when no text came for a while; `now_s` is the driver's clock."""
         return []
 
     def flush(self) -> list[Segment]:
         """Ends the reply and returns what was held."""
         if self._ended:
             return []
-        self._ended = True
-        return self.flush_pending(for_tool_call=False)
+        segments = self._finish(trim=False)
+        self._ended, self._room = True, 0
+        return segments
 
     def flush_pending(self, *, for_tool_call: bool) -> list[Segment]:
-        """Gives out what is held before a tool call or at a stop; more text may follow."""
-        held, self._held = self._held, ""
-        return self._emit(held)
+        """Gives out what is held, before a tool call or at a stop; more text may follow.
 
-    def _emit(self, text: str) -> list[Segment]:
-        segments = []
-        for start in range(0, len(text), self._limits.body):
-            piece = text[start : start + self._limits.body]
-            begin, self._offset = self._offset, self._offset + len(piece)
-            if not piece.strip():
-                continue
-            self._seq += 1
-            segments.append(
-                Segment(
-                    turn_id=self._turn_id,
-                    attempt=self._attempt,
-                    seq=self._seq,
-                    kind=SegmentKind.TEXT,
-                    text=piece.strip("\n"),
-                    start=begin,
-                    end=self._offset,
-                )
-            )
+        Before a tool call a half sentence at the end is not shown; the history has it.
+        """
+        if self._ended:
+            return []
+        segments = self._finish(trim=for_tool_call)
+        self._restart()
         return segments
+
+    def _restart(self) -> None:
+        scan = Scan(mode=self._mode, limits=self._limits, composer=self._composer, base=self._base)
+        spans, gap = SpanReader(scan), GapReader(scan)
+        blocks = {Family.THINK: self.thoughts, Family.DETAILS: self.details}
+        private = PrivateReader(scan, blocks)
+        code = CodeReader(scan, spans)
+        separator, table = SeparatorReader(scan), TableReader(scan, private)
+        prose = ProseReader(scan, code=code, tags=private, tables=separator)
+        code.attach(prose)
+        separator.attach(prose, table)
+        table.attach(prose)
+        private.attach(prose, gap)
+        scan.reader = prose
+        self._scan, self._prose, self._code = scan, prose, code
+        self._table, self._private = table, private
+        self._tail, self._carriage = "", False
+        self._rearm()
+
+    def _rearm(self) -> None:
+        """Says what a piece must hold to be read at once."""
+        scan = self._scan
+        pattern = scan.reader.wake()
+        undecided = self._tail and (
+            scan.reader is self._code or self._mode is DeliveryMode.SENTENCE
+        )
+        if pattern is None or self._carriage or undecided:
+            self._wakes = None
+            return
+        self._wakes = pattern.search
+        left = scan.window.trigger - scan.window.pos - len(self._tail)
+        self._room = min(left, MAX_UNREAD_CHARS)
+
+    def _advance(self) -> list[Segment]:
+        if self._ended:
+            self.history.pop()
+            raise RuntimeError("the segment buffer was flushed: a reply ends once")
+        self._read_unread()
+        self._rearm()
+        return self._composer.take()
+
+    def _read_unread(self) -> None:
+        text = "".join(self.history[self._read :])
+        self._read = len(self.history)
+        if self._read - self._joined >= _HISTORY_PARTS:
+            self.history[self._joined :] = ["".join(self.history[self._joined :])]
+            self._read = self._joined = self._joined + 1
+        for start in range(0, len(text), MAX_PIECE_CHARS):
+            piece = self._line_ends(text[start : start + MAX_PIECE_CHARS])
+            self._tail = self._scan.run(self._tail + piece, final=False)
+
+    def _line_ends(self, text: str) -> str:
+        """Makes every line end one line feed; a carriage return waits for what follows it."""
+        if self._carriage:
+            text, self._carriage = "\r" + text, False
+        if "\r" not in text:
+            return text
+        if text.endswith("\r"):
+            text, self._carriage = text[:-1], True
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+
+    def _finish(self, *, trim: bool) -> list[Segment]:
+        scan = self._scan
+        self._read_unread()
+        scan.run(self._tail + ("\n" if self._carriage else ""), final=True)
+        if scan.reader is self._private:
+            self._private.close()
+        if scan.reader is self._code:
+            self._code.close()
+        if scan.reader is self._table:
+            self._table.finish()
+            scan.run("", final=True)
+        self._prose.finish()
+        scan.boundaries.expire(Expiry.END)
+        self._base = scan.window.offset(scan.window.pos)
+        if trim:
+            self._trim()
+        scan.boundaries.finish()
+        self._composer.close_pack()
+        return self._composer.take()
+
+    def _trim(self) -> None:
+        """Takes back a half sentence at the end."""
+        window, markers = self._scan.window, self._scan.markers
+        text = window.text.rstrip()
+        ends = list(sentence_ends(text, final=True))
+        if ends and ends[-1] < len(text) and is_visible(text[: ends[-1]]):
+            end = window.base + ends[-1]
+            window.rewind(end)
+            markers.rewind(end)

@@ -1,20 +1,74 @@
 """The numbers of the segment room, each with its reason.
 
-Comes in: nothing. Goes out: `Limits`. The segment room and its drivers may import it.
+Comes in: nothing. Goes out: `Limits` and its two usual values. The segment room, its drivers and
+its tests may import it.
 """
 
 import msgspec
 
+MAX_MARKER_RUN = 32
+"""A longer run of one marker character is plain text: a ruler, not a marker."""
+
+MAX_TICK_RUN = 8
+"""A longer run of backticks opens no inline code; nobody writes one."""
+
+MAX_NESTED_PAIRS = 16
+"""Paired quotation marks followed at once; deeper ones are text that nobody will close."""
+
+MAX_INFO_CHARS = 20
+"""A longer info string of a fence is dropped: no language has such a name (Discord, 2.1)."""
+
+STALL_LINE_S = 1.5
+"""Line mode is a chat: a person waits so long for the rest of a thought."""
+
+STALL_TEXT_S = 4.0
+"""The other modes wait longer, because a cut inside a paragraph is worse than a pause."""
+
+STALL_MIN_CHARS = 200
+"""... and show nothing shorter: a paragraph of one sentence looks broken."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes in code points; every body is also held to its number in UTF-16 units.
+    """Sizes in code points; a message is held to the same number of UTF-16 units.
 
     Args:
-        body: most of a message's own text; the prefix, reopened and closing marks that the room
-            adds (at most 60) fit between it and Discord's 2,000.
+        body: most of a message's own text; the prefix, and the marks that the room reopens and
+            closes (at most 60), fit between it and Discord's 2,000.
+        soft: prose: the cut is looked for from here, so that messages have a readable size ...
+        window: ... once so much was read: a sentence end a little later is better than a word's.
+        back: ... and never before this, while a sentence end or white space can be found.
+        hold: an opening mark defers cuts for so many characters; longer ones were never closed
+            in the corpus.
+        rest: a file or table takes so many: 60,000 bytes at four bytes each, below 64 KiB.
     """
 
     body: int = 1900
+    soft: int = 1000
+    window: int = 1200
+    back: int = 700
+    hold: int = 900
+    rest: int = 15_000
+
+    @classmethod
+    def for_body(cls, body: int) -> "Limits":
+        """The usual proportions for a smaller message.
+
+        Raises:
+            ValueError: less than one character fits.
+        """
+        if body < 1:
+            raise ValueError(f"a message must hold at least one character, not {body}")
+        return cls(
+            body=body,
+            soft=max(body * 10 // 19, 1),
+            window=max(body * 12 // 19, 1),
+            back=max(body * 7 // 19, 1),
+            hold=max(body * 9 // 19, 1),
+            rest=body * 8,
+        )
 
 
 CHAT = Limits()
+
+AGGREGATED = Limits(soft=1900, window=2000, back=1000)
+"""Cuts by the message limit alone. The 100 between: a token that begins before it is seen whole."""

@@ -1,12 +1,13 @@
-"""The room's shape: feed, flush, and what happens after the end."""
+"""The room's shape: feed, tick, flush, and what happens after the end."""
 
 import pytest
 
+from shared.segments import DeliveryMode
 from worker.segments.buffer import SegmentBuffer
 
 
 def test_lines_come_out_and_the_end_gives_the_rest():
-    buffer = SegmentBuffer("l1", 1)
+    buffer = SegmentBuffer("l1", 1, mode=DeliveryMode.LINE)
     segments = buffer.feed("One.\n\nTw") + buffer.feed("o.") + buffer.flush()
     assert [s.text for s in segments] == ["One.", "Two."]
     assert [s.seq for s in segments] == [1, 2]

@@ -1,0 +1,252 @@
+"""When prose is cut: at a balanced boundary, when a hold ends, when it grows too long.
+
+Comes in: boundaries as the readers find them, and the markers' state. Goes out: bodies to the
+composer. Used by the readers of the segment room and by `worker.segments.buffer`.
+"""
+
+from enum import StrEnum
+
+import regex
+
+from shared.segments import SegmentKind
+from worker.segments.compose import Composer, Piece
+from worker.segments.continuation import Continuation
+from worker.segments.limits import STALL_MIN_CHARS, Limits
+from worker.segments.markers import Kind, Markers, Open
+from worker.segments.overflow import Held, Wait, atom_around, atoms, find_cut
+from worker.segments.window import Window
+from worker.text.graphemes import fits, last_boundary
+from worker.text.lexicon import is_visible
+from worker.text.sentences import sentence_ends
+
+_ORPHAN = regex.compile(r"[\s.,!?;:。！？、，…)\]}」』”\"']*")
+MAX_ORPHAN_CHARS = 40
+"""Punctuation alone joins what follows; a longer run of it is a drawing."""
+
+_NEVER_CLOSED = frozenset({Kind.PAREN, Kind.BRACKET, Kind.QUOTE, Kind.PAIR})
+
+
+class Cut(StrEnum):
+    """Why a message ends: it decides what is closed and opened again."""
+
+    BOUNDARY = "boundary"
+    OVERFLOW = "overflow"
+    FINAL = "final"
+
+
+class Expiry(StrEnum):
+    """Why holds end."""
+
+    SIZE = "size"
+    BLANK_LINE = "blank_line"
+    STALL = "stall"
+    STRUCTURE = "structure"
+    END = "end"
+
+
+class Boundaries:
+    """Cuts the held prose.
+
+    Attributes:
+        code_spans: closed inline code in the window.
+    """
+
+    def __init__(
+        self, window: Window, markers: Markers, composer: Composer, limits: Limits
+    ) -> None:
+        self.code_spans: list[tuple[int, int]] = []
+        self.continuation = Continuation()
+        self._window = window
+        self._markers = markers
+        self._composer = composer
+        self._limits = limits
+        self._passed: list[int] = []  # boundaries that were not balanced when they passed
+        self._wait = 0  # no overflow cut before this position
+
+    def retrigger(self) -> None:
+        """Finds the position of the next decision of size."""
+        window = self._window
+        trigger = max(window.base + self._limits.window, self._wait)
+        holder = self._markers.holder()
+        if holder is not None:
+            trigger = min(trigger, holder.pos + self._limits.hold)
+        window.trigger = max(trigger, window.pos + 1)
+
+    def candidate(self, position: int) -> None:
+        """A boundary passed: cuts if all before it is balanced, remembers it otherwise."""
+        window = self._window
+        self._shorten(position)
+        if position <= window.base:
+            return
+        short = position - window.base <= MAX_ORPHAN_CHARS
+        if short and _ORPHAN.fullmatch(window.slice(window.base, position)):
+            return
+        if any(item.holds for item in self._markers.at(position)):
+            self._passed.append(position)
+            return
+        self.cut(position, Cut.BOUNDARY)
+
+    def cut(self, position: int, why: Cut) -> None:
+        """Gives out what lies before `position`, closing what is open there."""
+        window = self._window
+        head = window.slice(window.base, position)
+        mid_line = why is not Cut.FINAL and not head.endswith("\n")
+        carry = mid_line or why is Cut.OVERFLOW
+        live = self._closed_by_cut(position, carry=carry or why is Cut.FINAL)
+        body = head.strip()
+        if is_visible(body):
+            self._give(head, body, live, position)
+            self.continuation.gave(head, mid_line=mid_line)
+            kept = [item for item in live if carry or item.kind is Kind.SPOILER]
+            for item in live:
+                item.dead = item not in kept
+                item.carried, item.holds = True, False
+        else:
+            self._composer.blank(head)
+            if not mid_line:
+                for item in live:
+                    item.dead = item.kind is Kind.EMPHASIS  # closed where its line ended
+            kept = [item for item in live if not item.dead]
+        if not (mid_line and not is_visible(body)):
+            self.continuation.reopen = "".join(item.marker for item in kept)
+        self._forget(position)
+
+    def expire(self, why: Expiry) -> None:
+        """Ends holds (by size those that are old enough) and cuts what they kept back."""
+        for item in self._markers.stack:
+            if self._expires(item, why):
+                item.holds = False
+                item.dead = self._becomes_text(item)
+        self._markers.bury(self._window.pos)
+        passed, self._passed = self._passed, []
+        for position in passed:
+            self.candidate(position)
+        self.retrigger()
+
+    def grew(self) -> None:
+        """The trigger was reached: ends old holds, and cuts what is too long."""
+        window = self._window
+        if any(
+            item.holds and window.pos - item.pos >= self._limits.hold
+            for item in self._markers.stack
+        ):
+            self.expire(Expiry.SIZE)
+        while len(window) >= self._limits.window and window.pos >= self._wait:
+            if not self._overflow():
+                break
+        self.retrigger()
+
+    def stall(self, *, lines_only: bool) -> None:
+        """Nothing came for a while: ends holds; cuts long text at its last sentence end."""
+        if lines_only:
+            self.expire(Expiry.STALL)
+            return
+        if len(self._window) < STALL_MIN_CHARS:
+            return
+        self.expire(Expiry.STALL)
+        text = self._window.text
+        whole = atoms(text) + self._held_spans()
+        ends = [
+            end
+            for end in sentence_ends(text)
+            if end >= STALL_MIN_CHARS and atom_around(whole, end) is None
+        ]
+        if ends:
+            self.candidate(self._window.base + ends[-1])
+
+    def finish(self) -> None:
+        """Gives out all that is held."""
+        self._shorten(self._window.pos)
+        self.cut(self._window.pos, Cut.FINAL)
+
+    def restart(self) -> None:
+        """Begins anew behind a block that is no prose: nothing of before is held."""
+        self.code_spans, self._passed, self._wait = [], [], 0
+
+    def _shorten(self, position: int) -> None:
+        window, body = self._window, self._limits.body
+        while position > window.base and not fits(window.slice(window.base, position), body):
+            self._overflow()
+
+    def _closed_by_cut(self, position: int, *, carry: bool) -> list[Open]:
+        live = []
+        for item in self._markers.at(position):
+            if item.kind is Kind.SPOILER:
+                live.append(item)
+            elif item.kind is Kind.EMPHASIS:
+                if carry or item.carried:
+                    live.append(item)
+                else:
+                    item.dead = True  # its hold has ended and so has its line: it is text
+        return live
+
+    def _give(self, head: str, body: str, live: list[Open], position: int) -> None:
+        closers = "".join(item.marker for item in reversed(live))
+        self._composer.give(
+            Piece(
+                kind=SegmentKind.TEXT,
+                text=self.continuation.prefix(head, body) + body + closers,
+                end=self._window.offset(position),
+                lead=head[: len(head) - len(head.lstrip())],
+                trail=head[len(head.rstrip()) :],
+            )
+        )
+
+    def _forget(self, position: int) -> None:
+        self._window.drop_before(position)
+        self._markers.forget_before(position)
+        self._passed = [at for at in self._passed if at > position]
+        self.code_spans = [span for span in self.code_spans if span[1] > position]
+        self._wait = 0
+        self.retrigger()
+
+    def _expires(self, item: Open, why: Expiry) -> bool:
+        if item.dead or not item.holds or item.kind is Kind.CODE:
+            return False
+        return why is not Expiry.SIZE or self._window.pos - item.pos >= self._limits.hold
+
+    def _becomes_text(self, item: Open) -> bool:
+        """Brackets are never closed or repeated; an emphasis is text if it kept lines back."""
+        if item.kind in _NEVER_CLOSED:
+            return True
+        if item.kind is Kind.SPOILER:
+            return not item.tight
+        kept_lines = any(
+            at > item.pos and self._window.slice(at - 1, at) == "\n" for at in self._passed
+        )
+        return kept_lines and not item.carried
+
+    def _held_spans(self) -> list[tuple[int, int]]:
+        base = self._window.base
+        return [(start - base, end - base) for start, end in self.code_spans]
+
+    def _overflow(self) -> bool:
+        """Cuts at the best place; False if it is better to wait for more."""
+        window = self._window
+        holder = self._markers.holder()
+        held = Held(
+            text=window.text,
+            holder=None if holder is None else holder.pos - window.base,
+            code_spans=self._held_spans(),
+            hard_cut=self._hard_cut,
+        )
+        found = find_cut(held, self._limits)
+        if isinstance(found, Wait):
+            self._wait = window.base + found.length
+            return False
+        self.cut(window.base + found, Cut.OVERFLOW)
+        return True
+
+    def _hard_cut(self, text: str, limit: int) -> int:
+        """The last place that parts neither a character nor a marker from its text."""
+        cut = last_boundary(text, limit)
+        base = self._window.base
+        for position, before, after in self._markers.moved_marks():
+            at = position - base
+            if at == cut and len(after) > len(before):
+                cut = max(after[-1].pos - base, 1)  # not right behind an opener
+            elif len(after) < len(before):
+                closer = before[-1].marker
+                if cut < at <= cut + len(closer) and text[cut:at] == closer:
+                    cut = at  # not right in front of a closer
+        return cut

@@ -1,0 +1,113 @@
+"""Bodies in, numbered segments out; in aggregated mode bodies are packed into messages first.
+
+Comes in: finished texts with the white space around them. Goes out: `Segment`. Used by the
+boundaries and readers of the segment room only.
+"""
+
+import msgspec
+
+from shared.segments import DeliveryMode, Segment, SegmentKind
+from worker.segments.limits import Limits
+from worker.text.graphemes import utf16_units
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """A text that is ready to be shown.
+
+    Args:
+        lead: white space in front of it, `trail` behind it.
+        end: offset in the visible text behind it.
+    """
+
+    kind: SegmentKind
+    text: str
+    end: int
+    lead: str = ""
+    trail: str = ""
+    filename: str | None = None
+    fallback: tuple[str, ...] = ()
+
+
+class Composer:
+    """Gives segments their numbers and offsets, without a gap and without an empty one."""
+
+    def __init__(self, turn_id: str, attempt: int, mode: DeliveryMode, limits: Limits) -> None:
+        self._turn_id = turn_id
+        self._attempt = attempt
+        self._packs = mode is DeliveryMode.AGGREGATED
+        self._limit = limits.body
+        self._seq = 0
+        self._end = 0
+        self._out: list[Segment] = []
+        self._white = ""  # white space since the last piece
+        self._pack: list[Piece] = []
+        self._pack_text: list[str] = []
+        self._pack_units = 0
+
+    def take(self) -> list[Segment]:
+        """What was finished since the last call."""
+        out, self._out = self._out, []
+        return out
+
+    def blank(self, white: str) -> None:
+        """Notes white space that stands alone."""
+        self._white += white
+
+    def give(self, piece: Piece) -> None:
+        """Takes the next piece."""
+        if not self._packs:
+            self._emit(piece)
+            return
+        if piece.kind in {SegmentKind.TABLE, SegmentKind.FILE}:
+            self.close_pack()
+            self._emit(piece)
+        else:
+            self._add(piece)
+        self._white = piece.trail
+
+    def close_pack(self) -> None:
+        """Gives out the message that is being packed."""
+        if not self._pack:
+            return
+        text = "".join(self._pack_text)
+        self._emit(Piece(kind=self._pack_kind, text=text, end=self._pack[-1].end))
+        self._pack, self._pack_text, self._pack_units = [], [], 0
+
+    @property
+    def _pack_kind(self) -> SegmentKind:
+        return self._pack[0].kind if len(self._pack) == 1 else SegmentKind.TEXT
+
+    def _add(self, piece: Piece) -> None:
+        between = self._between(piece) if self._pack else ""
+        units = utf16_units(piece.text)
+        if self._pack_units + len(between) + units > self._limit:
+            self.close_pack()
+            between = ""
+        self._pack.append(piece)
+        self._pack_text += (between, piece.text)
+        self._pack_units += len(between) + units
+
+    def _between(self, piece: Piece) -> str:
+        white = self._white + piece.lead
+        if white.count("\n") > 1:
+            return "\n\n"
+        if "\n" in white or SegmentKind.CODE in {piece.kind, self._pack_kind}:
+            return "\n"
+        return " " if white else ""
+
+    def _emit(self, piece: Piece) -> None:
+        self._seq += 1
+        start, self._end = self._end, piece.end
+        self._out.append(
+            Segment(
+                turn_id=self._turn_id,
+                attempt=self._attempt,
+                seq=self._seq,
+                kind=piece.kind,
+                text=piece.text,
+                start=start,
+                end=piece.end,
+                filename=piece.filename,
+                fallback=piece.fallback,
+            )
+        )

@@ -1,0 +1,40 @@
+"""What a message must repeat of the one before it: marks that were cut, and quotation.
+
+Comes in: the texts that are given out. Goes out: prefixes. Discord parses every message alone, so
+nothing carries over a cut by itself. Used by `worker.segments.boundaries` only.
+"""
+
+import regex
+
+_QUOTE_TO_THE_END = regex.compile(r"(?m)^>>> ")
+
+
+class Continuation:
+    """The state between two messages.
+
+    Attributes:
+        reopen: the marks that the next message begins with.
+    """
+
+    __slots__ = ("_quote_line", "_quote_rest", "reopen")
+
+    def __init__(self) -> None:
+        self.reopen = ""
+        self._quote_rest = False  # `>>> ` quotes to the end of the reply
+        self._quote_line = False  # `> ` quotes to the end of the line that was cut
+
+    def prefix(self, head: str, body: str) -> str:
+        """What stands in front of `body`, which is `head` without the white space around it."""
+        if "\n" in head[: len(head) - len(head.lstrip())]:
+            self._quote_line = False
+        if self._quote_rest and not body.startswith(">>> "):
+            return ">>> " + self.reopen
+        return ("> " if self._quote_line else "") + self.reopen
+
+    def gave(self, head: str, *, mid_line: bool) -> None:
+        """Notes that `head` was given out, cut within its last line or behind it."""
+        self._quote_rest = self._quote_rest or _QUOTE_TO_THE_END.search(head) is not None
+        last_line = head.rsplit("\n", 1)[-1]
+        still = self._quote_line and "\n" not in head.strip()
+        quoted = last_line.startswith("> ") or still
+        self._quote_line = mid_line and not self._quote_rest and quoted

@@ -1,0 +1,44 @@
+"""Where a text may be cut without tearing a character, and how long it is for Discord.
+
+Comes in: text. Goes out: offsets and lengths. Pure; any room of the worker may import it.
+"""
+
+import regex
+
+_GRAPHEME = regex.compile(r"\X")
+
+
+def utf16_units(text: str) -> int:
+    """The length of `text` in UTF-16 units: what clients count, code points being Discord's own."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def fits(text: str, limit: int) -> bool:
+    """Whether `text` has at most `limit` code points and as many UTF-16 units."""
+    if 2 * len(text) <= limit:
+        return True
+    return len(text) <= limit and utf16_units(text) <= limit
+
+
+def fitting_length(text: str, limit: int) -> int:
+    """How many code points of the start of `text` fit in `limit` UTF-16 units (at least one)."""
+    head = text[:limit]
+    if head.isascii():
+        return len(head)
+    encoded = head.encode("utf-16-le", "surrogatepass")
+    if len(encoded) <= 2 * limit:
+        return len(head)
+    return max(len(encoded[: 2 * limit].decode("utf-16-le", "ignore")), 1)
+
+
+def last_boundary(text: str, limit: int) -> int:
+    """The last grapheme boundary at or before `limit`, or `limit` if the first one is longer.
+
+    The end of the text is none: its last grapheme may still grow.
+    """
+    last = 0
+    for found in _GRAPHEME.finditer(text):
+        if found.start() > limit:
+            break
+        last = found.start()
+    return last or limit
