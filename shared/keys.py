@@ -27,6 +27,8 @@ LOCAL_NONCE_TTL_MS: Final = 5 * 60_000
 """The local channel's window for nonces; Discord says "a few minutes"."""
 LOCAL_CHANGES_MAX: Final = 2_000
 """Changes of a local channel that a watcher may be behind; the messages themselves stay."""
+FRONT_TTL_MS: Final = 24 * 3_600_000
+"""How far a front had come when it was last seen: longer than the backfill horizon of 12 h."""
 SEND_BLOCK_TTL_MS: Final = 15 * 60_000
 """How long a channel that refused us is left alone (one timed-out bot wasted 397 generations)."""
 FAULT_TTL_MS: Final = 72 * 3_600_000
@@ -152,6 +154,16 @@ class Keys:
     def local_typing(self, channel_id: int) -> str:
         """The typing sign of a local channel (string with a TTL of seconds)."""
         return f"{self.prefix}loc:ty:{channel_id}"
+
+    @property
+    def front_alive(self) -> str:
+        """Until when the Discord front had received and taken everything (string, ms)."""
+        return f"{self.prefix}front:alive"
+
+    @property
+    def direct_channels(self) -> str:
+        """Channels of direct messages that were used lately (sorted set, score = ms)."""
+        return f"{self.prefix}front:dm"
 
     @property
     def local_prompts(self) -> str:

@@ -1,0 +1,55 @@
+"""`python -m gateway`: settings, logs, signals and the exit code.
+
+Exit codes: 0 stopped in order; 1 it crashed; 2 it cannot start or go on until somebody acts, and
+the one line on stderr says what to do.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+
+import uvloop
+
+from gateway.app import serve
+from shared.config import Settings, load_settings
+from shared.errors import ConfigError, StoreError
+from shared.logs import start_logs, watch_loop
+
+EXIT_CANNOT_START = 2
+
+
+def main() -> int:
+    """Runs a gateway until SIGTERM or SIGINT and returns the exit code."""
+    try:
+        settings = load_settings(os.environ)
+        logs = start_logs("gateway", settings)
+    except ConfigError as exc:
+        return _refuse(exc)
+    try:
+        uvloop.run(_run(settings))
+    except (ConfigError, StoreError) as exc:
+        return _refuse(exc)
+    finally:
+        logs.close()
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    watch_loop(loop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # a platform without signals in loops
+            loop.add_signal_handler(number, stop.set)
+    await serve(settings, stop)
+
+
+def _refuse(error: Exception) -> int:
+    sys.stderr.write(f"turnfleet gateway: {error}\n")
+    return EXIT_CANNOT_START
+
+
+if __name__ == "__main__":
+    sys.exit(main())

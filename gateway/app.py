@@ -1,0 +1,266 @@
+"""The gateway process: composition, life and orderly end.
+
+Comes in: settings and a stop. Goes out: a running gateway. `gateway.__main__` imports it, and
+`turnfleet gateway` starts that.
+
+The local channel is always served, so that `turnfleet turns send` and the console can talk to the
+bot; `front = discord` serves Discord beside it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+from redis.asyncio import Redis
+
+from gateway.delivery.courier import Courier, Echoes
+from gateway.delivery.partition import PartitionDelivery
+from gateway.delivery.turns import Surroundings
+from gateway.edges.clock import SystemClock
+from gateway.edges.discord import DiscordFront
+from gateway.edges.discord_connection import DiscordOptions
+from gateway.edges.local import LocalFront
+from gateway.edges.store import (
+    GatewayFleet,
+    PartitionLease,
+    RedisJournal,
+    RedisMarks,
+    StreamSource,
+)
+from gateway.front import ChannelFront
+from gateway.intake import Defaults, Intake
+from gateway.typist import Typist
+from shared import __version__
+from shared.config import Settings, data_dir
+from shared.edges.local_channel import LocalChannel
+from shared.edges.queue import TurnQueue
+from shared.edges.records import ProcessRecord, TurnRecords
+from shared.edges.redis import check_server, connect
+from shared.edges.reporter import Reporter, new_report_id, stream_sender
+from shared.edges.spool import Spool
+from shared.edges.streams import GroupReader
+from shared.errors import ConfigError, StoreUnavailable
+from shared.keys import DELIVERY_CONSUMER, DELIVERY_GROUP, Keys
+from shared.logs import fields
+from shared.secrets import Secret
+from shared.turns import Front, Target
+
+logger = logging.getLogger(__name__)
+
+BEAT_S: Final = 2.0
+"""How often the process says that it lives; the record is gone after five of these."""
+JITTER: Final = (0.8, 1.2)
+"""Channels that wait for the same outage come back within a fifth of each other's time."""
+BLOCKING_CONNECTIONS: Final = 8
+"""Blocking reads beside one per partition: prompts, and room for one that is being replaced."""
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gateway is made of."""
+
+    settings: Settings
+    keys: Keys
+    redis: Redis
+    blocking: Redis
+    queue: TurnQueue
+    reporter: Reporter
+    process_id: str
+
+
+async def serve(settings: Settings, stop: asyncio.Event) -> None:
+    """Runs a gateway until `stop`, then drains: nothing new is read, what is in hand is finished.
+
+    Raises:
+        ConfigError, StoreUnavailable, StoreUnsafe: it cannot start, or Discord refuses the token.
+    """
+    async with _parts(settings) as parts:
+        fronts = _fronts(parts)
+        echoes = Echoes()
+        typist = Typist()
+        logger.info(
+            "gateway.started",
+            extra=fields(
+                process_id=parts.process_id,
+                partitions=settings.partitions,
+                fronts=[front.value for front in fronts],
+            ),
+        )
+        try:
+            async with asyncio.TaskGroup() as group, typist.running():
+                around = _surroundings(parts, fronts, echoes, typist)
+                background = [
+                    group.create_task(parts.reporter.run(), name="reporter"),
+                    group.create_task(_beat(parts), name="beat"),
+                ]
+                takers = [
+                    group.create_task(_take(parts, front, echoes, typist), name="intake")
+                    for front in fronts.values()
+                ]
+                deliverers = [
+                    group.create_task(
+                        _partition(parts, number, around).run(stop, drain_s=settings.drain_s),
+                        name=f"partition {number}",
+                    )
+                    for number in range(settings.partitions)
+                ]
+                await stop.wait()
+                logger.info("gateway.draining")
+                for task in takers:
+                    task.cancel()  # a prompt in hand is not handled, and comes again
+                await asyncio.wait([*takers, *deliverers])
+                for task in background:
+                    task.cancel()
+        except* ConfigError as refused:
+            raise ConfigError(str(_first(refused))) from refused
+        finally:
+            for front in fronts.values():
+                await front.close()
+    logger.info("gateway.stopped")
+
+
+@contextlib.asynccontextmanager
+async def _parts(settings: Settings) -> AsyncIterator[Parts]:
+    if settings.redis_url is None:
+        raise ConfigError(
+            "TURNFLEET_REDIS_URL is not set: start the gateway with `turnfleet up`, "
+            "or name a server, such as redis://localhost:6379/0"
+        )
+    keys = Keys(settings.cell, settings.partitions)
+    process_id = f"gateway-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    redis = connect(settings.redis_url)
+    blocking = connect(
+        settings.redis_url,
+        blocking=True,
+        max_connections=settings.partitions + BLOCKING_CONNECTIONS,
+    )
+    own = [Secret(settings.discord_token)] if settings.discord_token else []
+    try:
+        await check_server(redis, settings.redis_url, allow_unsafe=settings.allow_unsafe_redis)
+        spool = Spool(data_dir(settings) / "spool", process_id)
+        reporter = Reporter(stream_sender(redis, keys), spool, secrets=own)
+        try:
+            yield Parts(
+                settings=settings,
+                keys=keys,
+                redis=redis,
+                blocking=blocking,
+                queue=TurnQueue(redis, keys, settings),
+                reporter=reporter,
+                process_id=process_id,
+            )
+        finally:
+            reporter.close()
+    finally:
+        await blocking.aclose()
+        await redis.aclose()
+
+
+def _fronts(parts: Parts) -> dict[Front, ChannelFront]:
+    settings = parts.settings
+    local = LocalFront(
+        LocalChannel(parts.redis, parts.keys), LocalChannel(parts.blocking, parts.keys)
+    )
+    fronts: dict[Front, ChannelFront] = {Front.LOCAL: local}
+    if settings.front == Front.DISCORD:
+        if not settings.discord_token:
+            raise ConfigError(
+                "TURNFLEET_FRONT=discord needs TURNFLEET_DISCORD_TOKEN; "
+                "docs/discord.md says where to get one"
+            )
+        options = DiscordOptions(token=settings.discord_token, rest_url=settings.discord_rest_url)
+        fronts[Front.DISCORD] = DiscordFront(options, RedisMarks(parts.redis, parts.keys))
+    elif settings.front != Front.LOCAL:
+        raise ConfigError(f"TURNFLEET_FRONT={settings.front}: use local or discord")
+    return fronts
+
+
+def _surroundings(
+    parts: Parts, fronts: dict[Front, ChannelFront], echoes: Echoes, typist: Typist
+) -> Surroundings:
+    clock = SystemClock()
+    couriers = {
+        name: Courier(front, clock=clock, echoes=echoes, jitter=lambda: random.uniform(*JITTER))
+        for name, front in fronts.items()
+    }
+    return Surroundings(
+        couriers=couriers,
+        reporter=parts.reporter,
+        fleet=GatewayFleet(parts.queue),
+        typing=typist,
+        clock=clock,
+        new_report_id=new_report_id,
+    )
+
+
+def _partition(parts: Parts, number: int, around: Surroundings) -> PartitionDelivery:
+    reader = GroupReader(
+        parts.redis,
+        parts.blocking,
+        stream=parts.keys.out(number),
+        group=DELIVERY_GROUP,
+        consumer=DELIVERY_CONSUMER,
+    )
+    return PartitionDelivery(
+        number,
+        source=StreamSource(reader, parts.keys),
+        journal=RedisJournal(parts.redis, parts.keys, number, parts.process_id),
+        lease=PartitionLease(parts.redis, parts.keys, number, parts.process_id),
+        around=around,
+    )
+
+
+async def _take(parts: Parts, front: ChannelFront, echoes: Echoes, typist: Typist) -> None:
+    settings = parts.settings
+    intake = Intake(
+        front,
+        GatewayFleet(parts.queue),
+        typist,
+        Defaults(
+            target=Target(provider=settings.provider, model=settings.model),
+            delivery_mode=settings.delivery_mode,
+        ),
+        absorb=echoes.absorb,
+        now_ms=_now_ms,
+        sleep=asyncio.sleep,
+    )
+    await front.connect()
+    await intake.run()
+
+
+async def _beat(parts: Parts) -> None:
+    records = TurnRecords(parts.redis, parts.keys)
+    started_ms = _now_ms()
+    while True:
+        record = ProcessRecord(
+            process_id=parts.process_id,
+            role="gateway",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=__version__,
+            started_ms=started_ms,
+            seen_ms=_now_ms(),
+        )
+        try:
+            await records.report_process(record)
+        except StoreUnavailable:
+            logger.debug("gateway.beat_failed")
+        await asyncio.sleep(BEAT_S)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _first(group: BaseExceptionGroup[ConfigError]) -> BaseException:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

@@ -1,0 +1,164 @@
+"""One step, carried to a front through outages, rate limits and refusals.
+
+Comes in: a step of the sequencer and where it goes. Goes out: its final outcome, or None when it
+came too late. `gateway.delivery.partition` drives it. Waiting here stalls one channel only.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, assert_never
+
+import msgspec
+
+from gateway.delivery.ports import Clock
+from gateway.front import (
+    ChannelFront,
+    Echo,
+    Outcome,
+    OutgoingMessage,
+    Refusal,
+    Refused,
+    Sent,
+    Unavailable,
+)
+from gateway.sequencer import Erase, Post, Rewrite, Step
+from shared.turns import Route
+
+logger = logging.getLogger(__name__)
+
+BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Waits after failures: short for a hiccup, and half a minute in all before probing begins."""
+PROBE_S: Final = 30.0
+"""How often a front that stays away is asked again: soon enough to be noticed, no load on it."""
+NONCE_TRUST_S: Final = 90.0
+"""A repeated nonce is surely recognized for this long; Discord says only "a few minutes"."""
+HISTORY_LIMIT: Final = 50
+"""Messages looked at for a post whose fate is unknown: one request, and more than a reply has."""
+MAX_ECHOES: Final = 1_000
+"""Own messages remembered from the socket: what a gateway sends in some 20 s at most."""
+
+
+class Echoes:
+    """Own messages as seen on the socket, by nonce: receipts for posts whose answers were lost."""
+
+    def __init__(self) -> None:
+        self._by_nonce: OrderedDict[str, int] = OrderedDict()
+
+    def absorb(self, echo: Echo) -> None:
+        """Takes an echo; the oldest goes when there are too many."""
+        self._by_nonce[echo.nonce] = echo.message_id
+        while len(self._by_nonce) > MAX_ECHOES:
+            self._by_nonce.popitem(last=False)
+
+    def find(self, nonce: str) -> int | None:
+        """The message that came with a nonce."""
+        return self._by_nonce.get(nonce)
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """A step with all that its delivery needs. `expires_s`: later than this nobody waits for it."""
+
+    step: Step
+    route: Route
+    expires_s: float
+    is_notice: bool = False
+
+
+class Courier:
+    """Carries steps to one front.
+
+    Args:
+        front: where to.
+        clock: the time.
+        echoes: receipts that arrived by the socket.
+        jitter: a factor for each wait, around 1, so that channels do not ask in step.
+    """
+
+    def __init__(
+        self, front: ChannelFront, *, clock: Clock, echoes: Echoes, jitter: Callable[[], float]
+    ) -> None:
+        self._front = front
+        self._clock = clock
+        self._echoes = echoes
+        self._jitter = jitter
+
+    async def carry(self, letter: Letter) -> Sent | Refused | None:
+        """Tries until the front says yes or never; None when the letter expired first.
+
+        Cancelled, the step may or may not have happened; the journal's slot tells to ask again.
+        """
+        failures = 0
+        started_s = self._clock.now_s()
+        is_doubtful = isinstance(letter.step, Post) and letter.step.since_ms is not None
+        while self._clock.now_s() < letter.expires_s:
+            if is_doubtful and (found := await self._find(letter, started_s)) is not None:
+                return found
+            outcome = await self._attempt(letter)
+            if not isinstance(outcome, Unavailable):
+                return outcome
+            is_doubtful = True
+            if outcome.retry_after_s is None:
+                failures += 1
+            wait_s = self._wait_s(outcome, failures)
+            logger.debug(
+                "delivery.waiting",
+                extra={"reason": outcome.reason, "status": outcome.status, "wait_s": wait_s},
+            )
+            await self._clock.sleep(min(wait_s, letter.expires_s - self._clock.now_s()))
+        return None
+
+    def _wait_s(self, outcome: Unavailable, failures: int) -> float:
+        if outcome.retry_after_s is not None:
+            return outcome.retry_after_s
+        base = BACKOFF_S[failures - 1] if failures <= len(BACKOFF_S) else PROBE_S
+        return base * self._jitter()
+
+    async def _attempt(self, letter: Letter) -> Outcome:
+        step, channel_id = letter.step, letter.route.channel_id
+        match step:
+            case Post():
+                return await self._post(step, letter)
+            case Rewrite():
+                return await self._front.edit(channel_id, step.message_id, step.text)
+            case Erase():
+                if step.message_id is None:
+                    return Sent(message_id=0)
+                return await self._front.delete(channel_id, step.message_id)
+            case _:
+                assert_never(step)
+
+    async def _post(self, step: Post, letter: Letter) -> Outcome:
+        message = OutgoingMessage(
+            channel_id=letter.route.channel_id,
+            text=step.text,
+            nonce=step.nonce,
+            reply_to=letter.route.reply_to if step.slot == 0 else None,
+            is_notice=letter.is_notice,
+        )
+        outcome = await self._front.send(message)
+        if isinstance(outcome, Refused) and outcome.refusal is Refusal.REFERENCE:
+            # Answering to a message needs the right to read history; saying something does not.
+            return await self._front.send(msgspec.structs.replace(message, reply_to=None))
+        return outcome
+
+    async def _find(self, letter: Letter, started_s: float) -> Sent | None:
+        """Looks for a post that may have arrived: by its echo, and when old in the history."""
+        step = letter.step
+        if not isinstance(step, Post):
+            return None
+        if (message_id := self._echoes.find(step.nonce)) is not None:
+            return Sent(message_id=message_id, deduplicated=True)
+        since_s = started_s if step.since_ms is None else step.since_ms / 1000
+        if self._clock.now_s() - since_s < NONCE_TRUST_S:
+            return None
+        after = step.previous_id or letter.route.reply_to
+        if after is None:
+            return None
+        shown = await self._front.history(letter.route.channel_id, after=after, limit=HISTORY_LIMIT)
+        for message in shown or ():
+            if message.is_own and (message.nonce == step.nonce or message.text == step.text):
+                return Sent(message_id=message.message_id, deduplicated=True)
+        # Unknown after all. A reply that is missing is worse than one that may be there twice.
+        logger.warning("delivery.redelivered", extra={"channel_id": letter.route.channel_id})
+        return None

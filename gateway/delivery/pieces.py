@@ -1,0 +1,60 @@
+"""The texts that an event is shown by.
+
+Comes in: an event of a turn. Goes out: messages of at most 2,000 code points, none of them blank.
+Pure.
+"""
+
+from typing import assert_never
+
+from gateway.notices import done_notice, failed_notice
+from shared.segments import (
+    MAX_SEGMENT_CHARS,
+    AttemptSuperseded,
+    Segment,
+    SegmentKind,
+    SegmentReady,
+    TurnDone,
+    TurnEvent,
+    TurnFailed,
+)
+
+
+def pieces_of(event: TurnEvent, *, locale: str) -> tuple[str, ...]:
+    """The texts of an event, in order; none for events that show nothing."""
+    match event:
+        case SegmentReady():
+            return _of_segment(event.segment)
+        case TurnDone():
+            notice = done_notice(event, is_silent=event.count == 0, locale=locale)
+            return () if notice is None else (notice,)
+        case TurnFailed():
+            return (failed_notice(event, locale=locale),)
+        case AttemptSuperseded():
+            return ()
+        case _:
+            assert_never(event)
+
+
+def _of_segment(segment: Segment) -> tuple[str, ...]:
+    match segment.kind:
+        case SegmentKind.TABLE | SegmentKind.FILE if segment.fallback:
+            texts = segment.fallback
+        case SegmentKind.TEXT | SegmentKind.CODE | SegmentKind.TABLE | SegmentKind.FILE:
+            texts = (segment.text,)
+        case _:
+            assert_never(segment.kind)
+    return tuple(part for text in texts for part in _within_limit(text) if part.strip())
+
+
+def _within_limit(text: str) -> list[str]:
+    """The last check: a worker never makes a longer segment, and nothing is lost if one did."""
+    parts: list[str] = []
+    start = 0
+    while len(text) - start > MAX_SEGMENT_CHARS:
+        end = text.rfind("\n", start, start + MAX_SEGMENT_CHARS) + 1
+        if end <= start:
+            end = start + MAX_SEGMENT_CHARS
+        parts.append(text[start:end])
+        start = end
+    parts.append(text[start:])
+    return parts

@@ -1,0 +1,95 @@
+"""What delivery needs of the world, as protocols.
+
+Comes in: nothing. Goes out: the ports that `gateway.edges` implements and tests fake. Every call
+that reaches Redis may raise `StoreUnavailable`; delivery then asks again, because all of them may
+be repeated.
+"""
+
+from typing import Protocol
+
+from gateway.sequencer import JournalRecord, Patch
+from shared.failures import ErrorReport
+from shared.segments import Envelope
+
+
+class Clock(Protocol):
+    """Time, so that tests do not wait for it."""
+
+    def now_s(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits; cancellable."""
+        ...
+
+
+class EnvelopeSource(Protocol):
+    """The out stream of one partition, read by its one consumer."""
+
+    def rewind(self) -> None:
+        """Begins again with what was read and never acknowledged, by whomever."""
+        ...
+
+    async def read(self) -> list[Envelope]:
+        """The next envelopes, unacknowledged ones first; waits a moment for new ones.
+
+        After a failure some may come twice, in order.
+        """
+        ...
+
+    async def ack(self, entry_id: str) -> None:
+        """Acknowledges an envelope and removes it from the stream."""
+        ...
+
+
+class Leadership(Protocol):
+    """The lease that makes this gateway the one that delivers a partition."""
+
+    async def hold(self) -> bool:
+        """Takes or renews the lease; False when another gateway has it."""
+        ...
+
+    async def release(self) -> None:
+        """Gives the lease up, if it is held."""
+        ...
+
+
+class Journal(Protocol):
+    """The write-ahead record of what was sent."""
+
+    async def read(self, turn_id: str) -> JournalRecord | None:
+        """The record of a turn, None if it was never delivered to."""
+        ...
+
+    async def write(self, turn_id: str, patch: Patch) -> bool:
+        """Writes a patch in one step; False when the lease has passed to another gateway."""
+        ...
+
+
+class Reporter(Protocol):
+    """Where failures of delivery go."""
+
+    async def report(self, report: ErrorReport) -> None:
+        """Takes a report; never raises."""
+        ...
+
+
+class Fleet(Protocol):
+    """What delivery tells the queue."""
+
+    async def cancel(self, turn_id: str) -> None:
+        """Stops a turn whose answer nobody can see."""
+        ...
+
+    async def block_channel(self, channel_id: int) -> None:
+        """Marks a channel as refusing, so that no prompt of it is admitted for a while."""
+        ...
+
+
+class TypingSigns(Protocol):
+    """The owner of the typing signs."""
+
+    def stop(self, turn_id: str) -> None:
+        """Ends the sign of a turn: its answer begins to show."""
+        ...

@@ -1,0 +1,261 @@
+"""Discord as a front, on hikari with its cache off.
+
+Comes in: Discord's events. Goes out: requests to Discord. It implements
+`gateway.front.ChannelFront`; `gateway.app` imports it.
+
+Sockets die and processes are killed; what was written meanwhile is found again: a guild that comes
+into sight names its channels and their last messages, and the history of those that moved since the
+last mark of life is read. Turn ids are made of message ids, so that a message that is found twice
+is one turn.
+
+Not done yet: interactions, shards spread over several gateways, message content beyond what Discord
+shows every bot (mentions, replies that ping, direct messages).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+import hikari
+
+from gateway.edges.discord_backfill import MAX_MESSAGES, Backfill, Marks, Moved
+from gateway.edges.discord_connection import DiscordConnection, DiscordOptions
+from gateway.edges.discord_errors import outcome_of
+from gateway.edges.discord_prompts import echo_of, prompt_of, shown_of
+from gateway.front import (
+    FrontEvent,
+    Outcome,
+    OutgoingMessage,
+    Prompt,
+    Refused,
+    Sent,
+    ShownMessage,
+    Unavailable,
+)
+from shared.errors import StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+CALL_TIMEOUT_S: Final = 60.0
+"""A request with its wait for a slot of the bucket; then the courier asks again."""
+TYPING_TIMEOUT_S: Final = 5.0
+"""A sign that is late is of no use; it must not wait for a slot that an answer needs."""
+MAX_EVENTS: Final = 10_000
+"""Prompts received and not taken; admission refuses at the same depth."""
+ALIVE_EVERY_S: Final = 5.0
+"""How often the mark of life is written while everything that came is taken."""
+RETRY_STORE_S: Final = 0.5
+"""How often a server that is away is asked again."""
+
+_PASSING = (hikari.HikariError, OSError, TimeoutError)
+
+
+class DiscordFront:
+    """The front of one bot user.
+
+    Args:
+        options: token and address.
+        marks: what outlives the process.
+    """
+
+    def __init__(self, options: DiscordOptions, marks: Marks) -> None:
+        self._backfill = Backfill(marks)
+        self._incoming: asyncio.Queue[FrontEvent | Moved | None] = asyncio.Queue(MAX_EVENTS)
+        self._untaken: set[int] = set()
+        self._connection = DiscordConnection(
+            options, on_message=self._on_message, on_guild=self._on_guild
+        )
+
+    @property
+    def bot_id(self) -> int:
+        """Our own user, known once `connect` is done."""
+        return self._connection.bot_id
+
+    async def connect(self) -> None:
+        """Connects, however long Discord is away.
+
+        Raises:
+            ConfigError: the token or the intents are refused.
+        """
+        while True:
+            try:
+                await self._backfill.begin(_now_ms())
+                for moved in await self._backfill.direct():
+                    self._put(moved)
+            except StoreUnavailable:
+                await asyncio.sleep(RETRY_STORE_S)
+            else:
+                break
+        await self._connection.open()
+
+    async def events(self) -> AsyncIterator[FrontEvent]:
+        """Prompts and echoes until `close`, with those that were missed before."""
+        async with asyncio.TaskGroup() as group:
+            keepers = [
+                group.create_task(self._connection.keep(), name="discord connection"),
+                group.create_task(self._note_life(), name="discord life"),
+            ]
+            try:
+                while (event := await self._incoming.get()) is not None:
+                    if isinstance(event, Moved):
+                        for prompt in await self._missed(event):
+                            yield prompt
+                    else:
+                        yield event
+            finally:
+                for keeper in keepers:
+                    keeper.cancel()
+
+    async def handled(self, prompt: Prompt) -> None:
+        """Notes that a prompt was taken; the mark of life may move on."""
+        if prompt.guild_id is None:
+            await self._backfill.note_direct_channel(prompt.channel_id)
+        self._untaken.discard(prompt.message_id)
+
+    async def send(self, message: OutgoingMessage) -> Outcome:
+        """Posts a message. Cancelled, it may or may not have been posted."""
+        attachments = [hikari.Bytes(file.data, file.name) for file in message.files]
+
+        async def post(rest: hikari.api.RESTClient) -> int:
+            made = await rest.create_message(
+                message.channel_id,
+                message.text or hikari.UNDEFINED,
+                attachments=attachments or hikari.UNDEFINED,
+                nonce=message.nonce,
+                reply=message.reply_to or hikari.UNDEFINED,
+                reply_must_exist=False if message.reply_to else hikari.UNDEFINED,
+                mentions_everyone=False,
+                mentions_reply=False,
+                role_mentions=False,
+                user_mentions=list(message.may_ping),
+            )
+            return int(made.id)
+
+        return await self._ask(post)
+
+    async def edit(self, channel_id: int, message_id: int, text: str) -> Outcome:
+        """Replaces a message's text."""
+
+        async def patch(rest: hikari.api.RESTClient) -> int:
+            await rest.edit_message(
+                channel_id,
+                message_id,
+                text,
+                mentions_everyone=False,
+                mentions_reply=False,
+                role_mentions=False,
+                user_mentions=False,
+            )
+            return message_id
+
+        return await self._ask(patch)
+
+    async def delete(self, channel_id: int, message_id: int) -> Outcome:
+        """Deletes a message."""
+
+        async def remove(rest: hikari.api.RESTClient) -> int:
+            await rest.delete_message(channel_id, message_id)
+            return message_id
+
+        return await self._ask(remove)
+
+    async def typing(self, channel_id: int) -> None:
+        """Shows the typing sign for ten seconds; a failure is of no account."""
+        rest = self._connection.rest
+        if rest is None:
+            return
+        try:
+            async with asyncio.timeout(TYPING_TIMEOUT_S):
+                await rest.trigger_typing(channel_id)
+        except _PASSING as exc:
+            logger.debug("discord.typing_failed", extra={"error": type(exc).__name__})
+
+    async def history(
+        self, channel_id: int, *, after: int, limit: int
+    ) -> tuple[ShownMessage, ...] | None:
+        """The oldest `limit` messages after an id; None when it cannot be read."""
+        found = await self._fetch(channel_id, after=after, limit=limit)
+        if found is None:
+            return None
+        return tuple(shown_of(message, self.bot_id) for message in found)
+
+    async def close(self) -> None:
+        """Stops receiving and ends `events`. Safe to call twice."""
+        await self._connection.close()
+        if not self._incoming.full():
+            self._incoming.put_nowait(None)
+
+    async def _on_message(self, event: hikari.MessageCreateEvent) -> None:
+        echo = echo_of(event.message, self.bot_id)
+        if echo is not None:
+            self._put(echo)
+            return
+        guild_id = (
+            int(event.guild_id) if isinstance(event, hikari.GuildMessageCreateEvent) else None
+        )
+        prompt = prompt_of(event.message, self.bot_id, guild_id)
+        if not prompt.from_bot and self._put(prompt):
+            self._untaken.add(prompt.message_id)
+
+    async def _on_guild(self, event: hikari.GuildAvailableEvent) -> None:
+        for moved in self._backfill.of_guild(event):
+            self._put(moved)
+
+    def _put(self, event: FrontEvent | Moved) -> bool:
+        try:
+            self._incoming.put_nowait(event)
+        except asyncio.QueueFull:
+            logger.warning("discord.event_dropped", extra={"limit": MAX_EVENTS})
+            return False
+        return True
+
+    async def _note_life(self) -> None:
+        while True:
+            await asyncio.sleep(ALIVE_EVERY_S)
+            if not self._connection.is_whole or self._untaken or not self._incoming.empty():
+                continue
+            try:
+                await self._backfill.note_alive(_now_ms())
+            except StoreUnavailable:
+                logger.debug("discord.mark_failed")
+
+    async def _missed(self, moved: Moved) -> list[Prompt]:
+        found = await self._fetch(moved.channel_id, after=moved.after, limit=MAX_MESSAGES)
+        prompts = [
+            prompt_of(message, self.bot_id, moved.guild_id, backfilled=True)
+            for message in found or ()
+        ]
+        return [prompt for prompt in prompts if not prompt.from_bot]
+
+    async def _fetch(
+        self, channel_id: int, *, after: int, limit: int
+    ) -> list[hikari.Message] | None:
+        rest = self._connection.rest
+        if rest is None:
+            return None
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                return list(await rest.fetch_messages(channel_id, after=after).limit(limit))
+        except _PASSING as exc:
+            logger.debug("discord.history_failed", extra={"error": type(exc).__name__})
+            return None
+
+    async def _ask(self, call: Callable[[hikari.api.RESTClient], Awaitable[int]]) -> Outcome:
+        rest = self._connection.rest
+        if rest is None:
+            return Unavailable(reason="not_connected")
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                return Sent(message_id=await call(rest))
+        except _PASSING as exc:
+            outcome = outcome_of(exc)
+            if isinstance(outcome, Refused):
+                facts = {"refusal": outcome.refusal.value, "code": outcome.code}
+                logger.info("discord.refused", extra=facts)
+            return outcome
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,98 @@
+"""What was written while nobody listened.
+
+Comes in: guilds as they come into sight, the marks of a gateway's life. Goes out: which channels'
+history must be read, and from where. `gateway.edges.discord` imports it.
+"""
+
+from typing import Final, Protocol
+
+import hikari
+import msgspec
+
+from gateway.edges.discord_prompts import snowflake_at
+
+OVERLAP_MS: Final = 120_000
+"""A dead socket is noticed after two heartbeats of 41 s: the mark may be wrong by as much."""
+HORIZON_MS: Final = 12 * 3_600_000
+"""Older prompts are not answered any more. Less than the 24 h that a duplicate is refused."""
+MAX_CHANNELS: Final = 200
+"""Channels read per guild after an outage: some seconds of requests. The latest come first."""
+MAX_MESSAGES: Final = 200
+"""Messages read per channel after an outage."""
+
+
+class Marks(Protocol):
+    """What must outlive the process. Every call may raise `StoreUnavailable`."""
+
+    async def alive_ms(self) -> int | None:
+        """Until when everything was received and taken; None for a bot that never ran."""
+        ...
+
+    async def note_alive(self, ms: int) -> None:
+        """Writes the same."""
+        ...
+
+    async def direct_channels(self) -> list[int]:
+        """Channels of direct messages that were used lately: no event lists them."""
+        ...
+
+    async def note_direct_channel(self, channel_id: int) -> None:
+        """Remembers one."""
+        ...
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """A channel whose history must be read after an id."""
+
+    channel_id: int
+    guild_id: int | None
+    after: int
+
+
+class Backfill:
+    """Decides what to read.
+
+    Args:
+        marks: what outlives the process.
+    """
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self._since_ms: int | None = None
+
+    async def begin(self, now_ms: int) -> None:
+        """Reads how far the last process came."""
+        alive_ms = await self._marks.alive_ms()
+        if alive_ms is not None:
+            self._since_ms = max(alive_ms - OVERLAP_MS, now_ms - HORIZON_MS)
+
+    async def note_alive(self, now_ms: int) -> None:
+        """Notes that everything up to now was received and taken."""
+        await self._marks.note_alive(now_ms)
+        self._since_ms = now_ms - OVERLAP_MS
+
+    async def note_direct_channel(self, channel_id: int) -> None:
+        """Remembers a channel of direct messages."""
+        await self._marks.note_direct_channel(channel_id)
+
+    async def direct(self) -> list[Moved]:
+        """The channels of direct messages; whether they moved only their history tells."""
+        if self._since_ms is None:
+            return []
+        after = snowflake_at(self._since_ms)
+        channels = (await self._marks.direct_channels())[:MAX_CHANNELS]
+        return [Moved(channel_id, None, after) for channel_id in channels]
+
+    def of_guild(self, event: hikari.GuildAvailableEvent) -> list[Moved]:
+        """The guild's channels and threads with messages since the last mark, the latest first."""
+        if self._since_ms is None:
+            return []
+        after = snowflake_at(self._since_ms)
+        lasts = [
+            (int(last), int(channel.id))
+            for channel in (*event.channels.values(), *event.threads.values())
+            if (last := getattr(channel, "last_message_id", None)) is not None and last > after
+        ]
+        lasts.sort(reverse=True)
+        guild_id = int(event.guild_id)
+        return [Moved(channel_id, guild_id, after) for _, channel_id in lasts[:MAX_CHANNELS]]

@@ -1,0 +1,184 @@
+"""The connection to Discord: opened, kept, opened again.
+
+Comes in: a token and listeners. Goes out: a running hikari bot. `gateway.edges.discord` imports it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from types import MappingProxyType
+from typing import Any, Final
+
+import hikari
+import msgspec
+from hikari.api import CacheComponents
+from hikari.impl import CacheSettings
+
+from shared.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+INTENTS: Final = hikari.Intents.GUILDS | hikari.Intents.GUILD_MESSAGES | hikari.Intents.DM_MESSAGES
+"""None is privileged: Discord shows every bot the messages that mention it, and its own DMs."""
+MAX_SILENT_WAIT_S: Final = 30.0
+"""Longer rate limits are told to the courier, which looks at deadlines meanwhile."""
+IDENTIFY_FLOOR: Final = 50
+"""Of 1,000 identifies a day the last ones are kept: Discord resets the token at none."""
+RECONNECT_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
+"""Waits before a new connection; the last one for every further try."""
+
+FATAL_CLOSES: Final = MappingProxyType(
+    {
+        4004: "Discord refuses the bot's token; set TURNFLEET_DISCORD_TOKEN anew",
+        4010: "Discord refuses the shard",
+        4011: "Discord demands more shards",
+        4012: "Discord refuses this version of its gateway; update turnfleet",
+        4013: "Discord does not know an intent of this bot; update turnfleet",
+        4014: "an intent is not allowed; allow it in the developer portal under Bot",
+    }
+)
+"""Closes after which connecting again is useless (developer docs, gateway close codes)."""
+
+_PASSING = (hikari.HikariError, OSError, TimeoutError)
+
+
+class DiscordOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to reach Discord, or what stands in for it."""
+
+    token: str
+    rest_url: str = "https://discord.com/api/v10"
+
+
+class DiscordConnection:
+    """One bot user's connection.
+
+    Args:
+        options: token and address.
+        on_message: takes `MessageCreateEvent`s, in order.
+        on_guild: takes `GuildAvailableEvent`s, before the messages of that guild.
+    """
+
+    def __init__(
+        self,
+        options: DiscordOptions,
+        *,
+        on_message: Callable[[hikari.MessageCreateEvent], Coroutine[Any, Any, None]],
+        on_guild: Callable[[hikari.GuildAvailableEvent], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._options = options
+        self._on_message = on_message
+        self._on_guild = on_guild
+        self._bot: hikari.GatewayBot | None = None
+        self._closing = asyncio.Event()
+        self.bot_id = 0
+
+    @property
+    def rest(self) -> hikari.api.RESTClient | None:
+        """What requests are made with; None while there is no connection."""
+        return None if self._bot is None else self._bot.rest
+
+    @property
+    def is_whole(self) -> bool:
+        """Every shard is connected, so that nothing is missed at this moment."""
+        bot = self._bot
+        return bot is not None and all(shard.is_connected for shard in bot.shards.values())
+
+    async def open(self) -> None:
+        """Connects, however long Discord is away.
+
+        Raises:
+            ConfigError: the token or the intents are refused.
+        """
+        failures = 0
+        while not self._closing.is_set():
+            try:
+                await self._start()
+            except _PASSING as exc:
+                raise_if_fatal(exc)
+                wait_s = RECONNECT_S[min(failures, len(RECONNECT_S) - 1)]
+                failures += 1
+                logger.warning(
+                    "discord.connect_failed",
+                    extra={"error": type(exc).__name__, "wait_s": wait_s},
+                )
+                await self._abandon()
+                await asyncio.sleep(wait_s)
+            else:
+                return
+
+    async def keep(self) -> None:
+        """Connects again whenever the connection has ended for good, until `close`.
+
+        Raises:
+            ConfigError: see `open`.
+        """
+        while not self._closing.is_set() and self._bot is not None:
+            try:
+                await self._bot.join()
+            except _PASSING as exc:
+                raise_if_fatal(exc)
+                logger.warning("discord.connection_ended", extra={"error": type(exc).__name__})
+            if self._closing.is_set():
+                return
+            await self._abandon()
+            await self.open()
+
+    async def close(self) -> None:
+        """Ends the connection. Safe to call twice."""
+        self._closing.set()
+        await self._abandon()
+
+    async def _start(self) -> None:
+        await self._check_token()
+        self._bot = bot = hikari.GatewayBot(
+            self._options.token,
+            rest_url=self._options.rest_url,
+            cache_settings=CacheSettings(components=CacheComponents.NONE),
+            intents=INTENTS,
+            banner=None,
+            logs=None,
+            suppress_optimization_warning=True,
+            auto_chunk_members=False,
+            max_rate_limit=MAX_SILENT_WAIT_S,
+            max_retries=0,  # the courier asks again, and looks for receipts in between
+        )
+        bot.subscribe(hikari.MessageCreateEvent, self._on_message)
+        bot.subscribe(hikari.GuildAvailableEvent, self._on_guild)
+        await bot.start(check_for_updates=False)
+        logger.info("discord.connected", extra={"shards": len(bot.shards)})
+
+    async def _check_token(self) -> None:
+        """Asks who we are, and waits while too few identifies are left.
+
+        A crash loop must not use up the last ones: Discord would reset the token.
+        """
+        app = hikari.RESTApp(url=self._options.rest_url)
+        await app.start()
+        try:
+            async with app.acquire(self._options.token, hikari.TokenType.BOT) as rest:
+                self.bot_id = int((await rest.fetch_my_user()).id)
+                limit = (await rest.fetch_gateway_bot_info()).session_start_limit
+        finally:
+            await app.close()
+        if limit.remaining < IDENTIFY_FLOOR:
+            logger.error("discord.few_identifies_left", extra={"remaining": limit.remaining})
+            await asyncio.sleep(limit.reset_after.total_seconds())
+
+    async def _abandon(self) -> None:
+        bot, self._bot = self._bot, None
+        if bot is not None and bot.is_alive:
+            await bot.close()
+
+
+def raise_if_fatal(error: Exception) -> None:
+    """Passes an error after which another try may succeed.
+
+    Raises:
+        ConfigError: nothing will change until the operator acts; the message says how.
+    """
+    if isinstance(error, hikari.UnauthorizedError):
+        raise ConfigError(FATAL_CLOSES[4004]) from error
+    if isinstance(error, hikari.GatewayServerClosedConnectionError):
+        reason = FATAL_CLOSES.get(int(error.code or 0))
+        if reason is not None:
+            raise ConfigError(reason) from error

@@ -1,0 +1,91 @@
+"""Discord's answers as outcomes.
+
+Comes in: exceptions of hikari. Goes out: `Refused` or `Unavailable`. `gateway.edges.discord`
+imports it. Codes: Discord's developer docs, topics/opcodes-and-status-codes, JSON error codes.
+"""
+
+from types import MappingProxyType
+from typing import Final
+
+import hikari
+
+from gateway.front import Refusal, Refused, Unavailable
+
+CLOUDFLARE_WAIT_S: Final = 600.0
+"""A 429 that is no JSON comes from Cloudflare: asking on prolongs the ban, ten minutes end most."""
+BUSY_WAIT_S: Final = 5.0
+"""For refusals that mean "too fast" without saying how long."""
+
+REFUSALS: Final = MappingProxyType(
+    {
+        10003: Refusal.CHANNEL,  # unknown channel
+        10004: Refusal.CHANNEL,  # unknown guild
+        10008: Refusal.GONE,  # unknown message; on a create with a nonce: sent before, then deleted
+        30046: Refusal.FROZEN,  # too many edits of a message older than an hour
+        40005: Refusal.CONTENT,  # request entity too large
+        40058: Refusal.CHANNEL,  # a forum's root takes no messages
+        50001: Refusal.CHANNEL,  # missing access
+        50005: Refusal.FROZEN,  # a message of somebody else
+        50006: Refusal.CONTENT,  # empty message
+        50007: Refusal.PERSON,  # the person takes no direct messages
+        50008: Refusal.CHANNEL,  # not a text channel
+        50013: Refusal.CHANNEL,  # missing permissions
+        50021: Refusal.FROZEN,  # system message
+        50035: Refusal.CONTENT,  # invalid form body
+        50045: Refusal.CONTENT,  # file too large
+        50083: Refusal.CHANNEL,  # thread is archived and locked
+        50278: Refusal.PERSON,  # no shared guild
+        160002: Refusal.REFERENCE,  # no reply without the right to read history
+        160005: Refusal.CHANNEL,  # thread is locked
+        200000: Refusal.CONTENT,  # AutoMod
+        240000: Refusal.CONTENT,  # harmful link
+    }
+)
+"""What a code means for delivery. Codes that are not here are judged by the HTTP status."""
+
+BUSY: Final = frozenset({20016, 20022, 20028, 20029, 30007, 40003, 40062, 130000})
+"""Write limits and overload that come as 4xx: to be asked again."""
+
+_BY_STATUS: Final = MappingProxyType(
+    {
+        400: Refusal.CONTENT,
+        401: Refusal.TOKEN,
+        403: Refusal.CHANNEL,
+        404: Refusal.GONE,
+        413: Refusal.CONTENT,
+    }
+)
+
+
+def outcome_of(error: Exception) -> Refused | Unavailable:
+    """The outcome that an exception of a REST call stands for.
+
+    What is not known is `Unavailable`: a nonce makes asking again harmless.
+    """
+    match error:
+        case hikari.RateLimitTooLongError():
+            return Unavailable(reason="rate_limited", retry_after_s=error.retry_after, status=429)
+        case hikari.HTTPResponseError():
+            return _of_response(error)
+        case TimeoutError():
+            return Unavailable(reason="timeout")
+        case hikari.ComponentStateConflictError():
+            return Unavailable(reason="not_started")
+        case _:
+            return Unavailable(reason="connection")
+
+
+def _of_response(error: hikari.HTTPResponseError) -> Refused | Unavailable:
+    status, code = int(error.status), int(error.code)
+    if status == 429:
+        return Unavailable(reason="cloudflare", retry_after_s=CLOUDFLARE_WAIT_S, status=status)
+    if status >= 500:
+        return Unavailable(reason="server_error", status=status)
+    if code in BUSY:
+        return Unavailable(reason="write_limit", retry_after_s=BUSY_WAIT_S, status=status)
+    refusal = REFUSALS.get(code) or _BY_STATUS.get(status)
+    if status == 401:
+        refusal = Refusal.TOKEN
+    if refusal is None:
+        return Unavailable(reason="unknown_answer", status=status)
+    return Refused(refusal=refusal, status=status, code=code)

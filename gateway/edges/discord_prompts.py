@@ -1,0 +1,64 @@
+"""Discord's messages as prompts, echoes and history.
+
+Comes in: hikari's message values. Goes out: the front's values. `gateway.edges.discord` imports it.
+"""
+
+from typing import Final
+
+import hikari
+
+from gateway.front import Echo, Prompt, ShownMessage
+from shared.turns import Front
+
+DISCORD_EPOCH_MS: Final = 1_420_070_400_000
+"""The first second of 2015, where snowflakes begin (developer docs, reference)."""
+
+
+def snowflake_at(ms: int) -> int:
+    """The smallest id of a message written at a time.
+
+    >>> snowflake_at(1_420_070_400_001)
+    4194304
+    """
+    return max(0, ms - DISCORD_EPOCH_MS) << 22
+
+
+def prompt_of(
+    message: hikari.Message, bot_id: int, guild_id: int | None, *, backfilled: bool = False
+) -> Prompt:
+    """A person's message as a prompt; `guild_id` because history does not carry it."""
+    referenced = message.referenced_message
+    return Prompt(
+        front=Front.DISCORD,
+        message_id=int(message.id),
+        channel_id=int(message.channel_id),
+        user_id=int(message.author.id),
+        guild_id=guild_id,
+        text=message.content or "",
+        mentions_bot=bot_id in (message.user_mentions or ()),
+        replies_to_bot=referenced is not None and _author_id(referenced) == bot_id,
+        from_bot=message.author.is_bot or message.webhook_id is not None,
+        backfilled=backfilled,
+    )
+
+
+def echo_of(message: hikari.Message, bot_id: int) -> Echo | None:
+    """Our own message with a nonce; None for everything else."""
+    if message.nonce is None or int(message.author.id) != bot_id:
+        return None
+    return Echo(nonce=message.nonce, channel_id=int(message.channel_id), message_id=int(message.id))
+
+
+def shown_of(message: hikari.Message, bot_id: int) -> ShownMessage:
+    """A message of the channel's history."""
+    return ShownMessage(
+        message_id=int(message.id),
+        text=message.content or "",
+        is_own=int(message.author.id) == bot_id,
+        nonce=message.nonce,
+    )
+
+
+def _author_id(message: hikari.PartialMessage) -> int | None:
+    author = message.author
+    return int(author.id) if isinstance(author, hikari.User) else None

@@ -1,0 +1,179 @@
+"""What the gateway keeps in Redis: leases of partitions, the journal, blocked channels.
+
+Comes in: patches and marks of delivery. Goes out: the same after a restart. `gateway.app` imports
+it. All calls may be repeated and raise `StoreUnavailable` when nobody answers.
+"""
+
+import time
+from typing import Final, cast
+
+import msgspec
+from redis.asyncio import Redis
+
+from gateway.sequencer import Head, JournalRecord, Patch, Slot
+from shared.edges.queue import TurnQueue
+from shared.edges.redis import within
+from shared.edges.scripting import Script
+from shared.edges.streams import GroupReader, envelope_of
+from shared.errors import WireError
+from shared.keys import FRONT_TTL_MS, JOURNAL_TTL_MS, SEND_BLOCK_TTL_MS, Keys
+from shared.segments import Envelope
+from shared.turns import TurnRequest
+from shared.wire import encode_json
+
+LEASE_MS: Final = 3_000
+"""Three renewals. Delivery does nothing long in its loop, so a silent second is rare."""
+READ_BLOCK_S: Final = 1.0
+"""How long a read waits: a stop is noticed within a second."""
+
+DIRECT_CHANNELS_MAX: Final = 200
+"""Channels of direct messages whose history is read after an outage."""
+
+_head = msgspec.json.Decoder(Head)
+_slot = msgspec.json.Decoder(Slot)
+
+
+class PartitionLease:
+    """The leadership of one partition.
+
+    Args:
+        redis: a client for short commands.
+        keys: the cell's keys.
+        partition: its number.
+        owner: unique among living gateways.
+    """
+
+    def __init__(self, redis: Redis, keys: Keys, partition: int, owner: str) -> None:
+        self._key = keys.leader(partition)
+        self._owner = owner
+        self._lead = Script(redis, "lead")
+
+    async def hold(self) -> bool:
+        """Takes or renews the lease; False when another gateway has it."""
+        answer: int = await within(self._lead([self._key], [self._owner, LEASE_MS]))
+        return answer == 1
+
+    async def release(self) -> None:
+        """Gives the lease up, if it is held."""
+        await within(self._lead([self._key], [self._owner, 0]))
+
+
+class RedisJournal:
+    """The journal of one partition's turns, written only while its lease is held."""
+
+    def __init__(self, redis: Redis, keys: Keys, partition: int, owner: str) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._leader = keys.leader(partition)
+        self._owner = owner
+        self._write = Script(redis, "journal")
+
+    async def read(self, turn_id: str) -> JournalRecord | None:
+        """The record of a turn, None if it was never delivered to."""
+        answer = await within(self._redis.hgetall(self._keys.journal(turn_id)))
+        fields = cast("dict[bytes, bytes]", answer)
+        if b"head" not in fields:
+            return None
+        numbers = sorted(int(name) for name in fields if name != b"head")
+        try:
+            return JournalRecord(
+                head=_head.decode(fields[b"head"]),
+                slots=tuple(_slot.decode(fields[b"%d" % number]) for number in numbers),
+            )
+        except msgspec.DecodeError as exc:
+            raise WireError(f"the journal of {turn_id} cannot be read: {exc}") from exc
+
+    async def write(self, turn_id: str, patch: Patch) -> bool:
+        """Writes a patch in one step; False when the lease has passed to another gateway."""
+        args: list[str | bytes | int] = [
+            self._owner,
+            JOURNAL_TTL_MS,
+            encode_json(patch.head),
+            len(patch.put),
+        ]
+        for number, slot in patch.put:
+            args += [number, encode_json(slot)]
+        args += patch.drop
+        keys = [self._keys.journal(turn_id), self._leader]
+        answer: int = await within(self._write(keys, args))
+        return answer == 1
+
+
+class StreamSource:
+    """The out stream of one partition as envelopes. What cannot be read is buried, not lost."""
+
+    def __init__(self, reader: GroupReader, keys: Keys) -> None:
+        self._reader = reader
+        self._keys = keys
+
+    def rewind(self) -> None:
+        """Begins again with what was read and never acknowledged."""
+        self._reader.rewind()
+
+    async def read(self) -> list[Envelope]:
+        """The next envelopes, unacknowledged ones first."""
+        found: list[Envelope] = []
+        for entry in await self._reader.read(block_s=READ_BLOCK_S):
+            try:
+                found.append(envelope_of(entry))
+            except WireError as exc:
+                await self._reader.bury(entry, str(exc), self._keys.buried)
+        return found
+
+    async def ack(self, entry_id: str) -> None:
+        """Acknowledges an envelope and removes it from the stream."""
+        await self._reader.ack([entry_id])
+
+
+class GatewayFleet:
+    """What the gateway tells and asks the queue."""
+
+    def __init__(self, queue: TurnQueue) -> None:
+        self._queue = queue
+
+    async def admit(self, request: TurnRequest) -> str:
+        """Takes a turn, or says why not."""
+        return await self._queue.admit(request)
+
+    async def cancel(self, turn_id: str) -> None:
+        """Stops a turn whose answer nobody can see."""
+        await self._queue.cancel(turn_id)
+
+    async def block_channel(self, channel_id: int) -> None:
+        """Marks a channel as refusing for `SEND_BLOCK_TTL_MS`."""
+        key = self._queue.keys.send_block(channel_id)
+        await within(self._queue.redis.set(key, "1", px=SEND_BLOCK_TTL_MS))
+
+    async def is_blocked(self, channel_id: int) -> bool:
+        """Whether a channel refused us not long ago."""
+        found: int = await within(self._queue.redis.exists(self._queue.keys.send_block(channel_id)))
+        return found > 0
+
+
+class RedisMarks:
+    """Marks of the Discord front that outlive the process."""
+
+    def __init__(self, redis: Redis, keys: Keys) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    async def alive_ms(self) -> int | None:
+        """Until when everything was received and taken."""
+        found: bytes | None = await within(self._redis.get(self._keys.front_alive))
+        return None if found is None else int(found)
+
+    async def note_alive(self, ms: int) -> None:
+        """Writes the same."""
+        await within(self._redis.set(self._keys.front_alive, ms, px=FRONT_TTL_MS))
+
+    async def direct_channels(self) -> list[int]:
+        """Channels of direct messages, the latest first."""
+        found: list[bytes] = await within(self._redis.zrevrange(self._keys.direct_channels, 0, -1))
+        return [int(channel_id) for channel_id in found]
+
+    async def note_direct_channel(self, channel_id: int) -> None:
+        """Remembers one, and forgets the oldest of too many."""
+        key = self._keys.direct_channels
+        await within(self._redis.zadd(key, {str(channel_id): time.time_ns() // 1_000_000}))
+        await within(self._redis.zremrangebyrank(key, 0, -DIRECT_CHANNELS_MAX - 1))
+        await within(self._redis.pexpire(key, FRONT_TTL_MS))

@@ -1,0 +1,181 @@
+"""The port of a front: what delivery and intake ask of Discord, or of what stands in for it.
+
+Comes in: nothing. Goes out: the protocol `ChannelFront` and its values. The fronts implement it
+(`gateway.edges.discord`, `gateway.edges.local`), the same contract tests run over both. Anyone in
+the gateway may import it; it imports only `shared`.
+
+What a front answers is a value, never an exception: refusals and outages are everyday here.
+"""
+
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from shared.turns import Front, Target
+
+NONCE_CHARS = 25
+"""Discord refuses longer nonces (developer docs, resources/message)."""
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a person wrote, as far as addressing and intake need it.
+
+    `receipt` is the front's own mark of where the prompt lies; `ChannelFront.handled` gets it back.
+    `target` is the model that the person chose, where the front lets them.
+    `backfilled` says that the prompt was found in the channel's history, not on the socket.
+    """
+
+    front: Front
+    message_id: int
+    channel_id: int
+    user_id: int
+    text: str
+    guild_id: int | None = None
+    mentions_bot: bool = False
+    replies_to_bot: bool = False
+    from_bot: bool = False
+    locale: str = "en"
+    target: Target | None = None
+    receipt: str | None = None
+    backfilled: bool = False
+
+
+class Echo(msgspec.Struct, frozen=True, kw_only=True):
+    """Our own message, seen on the socket: a receipt for a post whose answer was lost."""
+
+    nonce: str
+    channel_id: int
+    message_id: int
+
+
+FrontEvent = Prompt | Echo
+
+
+class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that goes with a message."""
+
+    name: str
+    data: bytes
+
+
+class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to be sent. No mention in it pings anybody but the users in `may_ping`.
+
+    A second send with the same nonce, within the front's window, makes no second message.
+    """
+
+    channel_id: int
+    text: str
+    nonce: str
+    reply_to: int | None = None
+    files: tuple[OutgoingFile, ...] = ()
+    may_ping: tuple[int, ...] = ()
+    is_notice: bool = False
+
+
+class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the channel's history has it. `nonce` is None where the front forgot it."""
+
+    message_id: int
+    text: str
+    is_own: bool
+    nonce: str | None = None
+
+
+class Refusal(StrEnum):
+    """Why a front will never do what was asked, so that asking again is useless."""
+
+    CHANNEL = "channel"
+    """No such channel, no access, or no permission to speak: nothing can be said there."""
+    CONTENT = "content"
+    """This text is not accepted (empty, too long, AutoMod); another may be."""
+    FILES = "files"
+    """Not with these files; the same text alone may pass."""
+    REFERENCE = "reference"
+    """Not as a reply; the same text without the reference may pass."""
+    GONE = "gone"
+    """The message does not exist any more; on a send, it was sent before and then deleted."""
+    FROZEN = "frozen"
+    """The message exists, but may not be edited (any more)."""
+    PERSON = "person"
+    """The person takes no direct messages."""
+    TOKEN = "token"  # noqa: S105 -- the word for a refused bot token, no token
+    """The bot's token is no longer valid: nothing will work until the operator acts."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """Done. After a send, `message_id` is the message; `deduplicated`: it was there already."""
+
+    message_id: int
+    deduplicated: bool = False
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """Never. `code` is the front's own number, for logs and reports."""
+
+    refusal: Refusal
+    status: int = 0
+    code: int = 0
+
+
+class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
+    """Not now, and unknown whether it happened: ask again with the same nonce.
+
+    `retry_after_s` is the front's own wish; `reason` a constant word for logs.
+    """
+
+    reason: str
+    retry_after_s: float | None = None
+    status: int = 0
+
+
+Outcome = Sent | Refused | Unavailable
+
+
+class ChannelFront(Protocol):
+    """One place where people talk. One request at a time per channel is the caller's duty."""
+
+    @property
+    def bot_id(self) -> int:
+        """Our own user, known once `connect` is done."""
+        ...
+
+    async def connect(self) -> None:
+        """Connects and begins to receive. Raises `ConfigError` or `StoreUnavailable`."""
+        ...
+
+    def events(self) -> AsyncIterator[FrontEvent]:
+        """Prompts and echoes until `close`; duplicates are possible, losses are not."""
+        ...
+
+    async def handled(self, prompt: Prompt) -> None:
+        """Notes that a prompt was admitted or declined, so that a restart need not find it."""
+        ...
+
+    async def send(self, message: OutgoingMessage) -> Outcome:
+        """Posts a message. Cancelled, it may or may not have been posted."""
+        ...
+
+    async def edit(self, channel_id: int, message_id: int, text: str) -> Outcome:
+        """Replaces a message's text, and lets nobody be pinged by it."""
+        ...
+
+    async def delete(self, channel_id: int, message_id: int) -> Outcome:
+        """Deletes a message of ours."""
+        ...
+
+    async def typing(self, channel_id: int) -> None:
+        """Shows the typing sign for some seconds; a failure is of no account."""
+        ...
+
+    async def history(
+        self, channel_id: int, *, after: int, limit: int
+    ) -> tuple[ShownMessage, ...] | None:
+        """The oldest `limit` messages after an id, oldest first; None when it cannot be read."""
+        ...
+
+    async def close(self) -> None:
+        """Stops receiving and ends `events`."""
+        ...

@@ -1,0 +1,187 @@
+"""From a prompt to a turn in the queue.
+
+Comes in: events of a front. Goes out: turn requests, to admission; typing signs; a notice where a
+prompt cannot be taken; echoes, to delivery. `gateway.app` runs one per front.
+
+A prompt is noted as handled only when admission has answered: until then it comes again after a
+crash, and the turn's id, made of the message's, makes one turn of both.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Final, Protocol
+
+import msgspec
+
+from gateway import notices
+from gateway.addressing import is_addressed, route_of, text_without_call, turn_id_of
+from gateway.front import ChannelFront, Echo, OutgoingMessage, Prompt, Unavailable
+from gateway.sequencer import nonce_of
+from gateway.typist import Typist
+from shared.errors import RequestTooLarge, StoreUnavailable
+from shared.messages import Message, Role
+from shared.turns import Target, TurnRequest
+
+logger = logging.getLogger(__name__)
+
+RETRY_STORE_S: Final = 0.5
+"""How often admission is asked again while Redis is away: the prompt waits, it is not lost."""
+INTAKE_CLAIM: Final = "intake"
+"""The claim in the nonces of intake's own notices; a worker's claim is hexadecimal."""
+
+
+MAX_DECLINING: Final = 16
+"""Notices on their way at once: a flood of prompts must not eat the rate limit of answers."""
+
+
+class Answer(StrEnum):
+    """Admission's answers, as far as intake acts on them."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    GUILD_FULL = "guild_full"
+    FULL = "full"
+
+
+_NOTICES = {Answer.GUILD_FULL: notices.GUILD_BUSY, Answer.FULL: notices.BUSY}
+
+
+class Admissions(Protocol):
+    """What intake asks of the queue. Every call may raise `StoreUnavailable` and be repeated."""
+
+    async def admit(self, request: TurnRequest) -> str:
+        """Takes a turn, or says why not: a word of `Answer`."""
+        ...
+
+    async def is_blocked(self, channel_id: int) -> bool:
+        """Whether the channel refused us not long ago."""
+        ...
+
+
+class Defaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What every turn of this gateway gets."""
+
+    target: Target
+    delivery_mode: str = "paragraph"
+
+
+class Intake:
+    """Takes the prompts of one front.
+
+    Args:
+        front: whose events these are.
+        admissions: the queue.
+        typist: owner of the typing signs.
+        defaults: the model that answers, and how.
+        absorb: takes echoes of our own messages.
+        now_ms: the time in milliseconds.
+        sleep: waits.
+    """
+
+    def __init__(
+        self,
+        front: ChannelFront,
+        admissions: Admissions,
+        typist: Typist,
+        defaults: Defaults,
+        *,
+        absorb: Callable[[Echo], None],
+        now_ms: Callable[[], int],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._front = front
+        self._admissions = admissions
+        self._typist = typist
+        self._defaults = defaults
+        self._absorb = absorb
+        self._now_ms = now_ms
+        self._sleep = sleep
+        self._room = asyncio.Semaphore(MAX_DECLINING)
+
+    async def run(self) -> None:
+        """Takes events until the front closes.
+
+        Cancelled, it leaves the prompts in hand unhandled; they come again.
+        """
+        async with asyncio.TaskGroup() as answering:
+            async for event in self._front.events():
+                if isinstance(event, Echo):
+                    self._absorb(event)
+                    continue
+                notice = await self.take(event)
+                if notice is not None:
+                    # A channel under a rate limit must not stop the prompts of others.
+                    answering.create_task(self._decline(event, notice), name="decline")
+
+    async def take(self, prompt: Prompt) -> str | None:
+        """Takes one prompt, however long Redis is away.
+
+        Returns:
+            What must be said instead of an answer; the prompt is handled when it was said.
+        """
+        while True:
+            try:
+                notice = await self._notice_or_turn(prompt)
+                if notice is None:
+                    await self._front.handled(prompt)
+            except StoreUnavailable as exc:
+                logger.debug("intake.store_waits", extra={"error": str(exc)})
+                await self._sleep(RETRY_STORE_S)
+            else:
+                return notice
+
+    async def _notice_or_turn(self, prompt: Prompt) -> str | None:
+        if not is_addressed(prompt) or await self._admissions.is_blocked(prompt.channel_id):
+            return None
+        text = text_without_call(prompt.text, self._front.bot_id)
+        return await self._admit(prompt, text) if text else notices.EMPTY_PROMPT
+
+    async def _admit(self, prompt: Prompt, text: str) -> str | None:
+        turn_id = turn_id_of(prompt)
+        request = TurnRequest(
+            turn_id=turn_id,
+            route=route_of(prompt),
+            target=prompt.target or self._defaults.target,
+            messages=[Message(role=Role.USER, content=text)],
+            created_ms=self._now_ms(),
+            delivery_mode=self._defaults.delivery_mode,
+        )
+        try:
+            answer = Answer(await self._admissions.admit(request))
+        except RequestTooLarge:
+            return notices.TOO_LARGE
+        logger.info(
+            "intake.answered",
+            extra={
+                "turn_id": turn_id,
+                "answer": answer.value,
+                "guild_id": prompt.guild_id,
+                "channel_id": prompt.channel_id,
+                "backfilled": prompt.backfilled,
+            },
+        )
+        if answer is Answer.ACCEPTED:
+            self._typist.start(turn_id, self._front, prompt.channel_id)
+        return _NOTICES.get(answer)
+
+    async def _decline(self, prompt: Prompt, text: str) -> None:
+        """Says why a prompt becomes no turn. The nonce makes a repetition harmless."""
+        async with self._room:
+            outcome = await self._front.send(
+                OutgoingMessage(
+                    channel_id=prompt.channel_id,
+                    text=text,
+                    nonce=nonce_of(turn_id_of(prompt), 0, INTAKE_CLAIM, 0, 0),
+                    reply_to=prompt.message_id,
+                    is_notice=True,
+                )
+            )
+            logger.debug("intake.declined", extra={"outcome": type(outcome).__name__})
+            if isinstance(outcome, Unavailable):
+                return  # not handled: it comes again with the next start or look at what is pending
+            try:
+                await self._front.handled(prompt)
+            except StoreUnavailable:
+                logger.debug("intake.left_pending", extra={"channel_id": prompt.channel_id})
