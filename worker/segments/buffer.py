@@ -57,7 +57,8 @@ class SegmentBuffer:
         self._read = 0  # deltas of the history that were read
         self._joined = 0  # deltas of the history that were joined
         self._room = 0  # characters that may wait unread
-        self._wakes: Callable[[str], object] | None = None
+        self._wakes: Callable[[str], object]
+        self._keep = self.history.append  # feed is called for every delta: bound once
         self._stalled_at: tuple[int, float] | None = None
         self._base = 0
         self._restart()
@@ -70,9 +71,9 @@ class SegmentBuffer:
         """
         if not text:
             return []
-        self.history.append(text)
-        self._room -= len(text)
-        if self._room > 0 and self._wakes is not None and self._wakes(text) is None:
+        self._keep(text)
+        room = self._room = self._room - len(text)
+        if room > 0 and self._wakes(text) is None:
             return []
         return self._advance()
 
@@ -125,7 +126,7 @@ class SegmentBuffer:
             scan.reader is self._code or self._mode is DeliveryMode.SENTENCE
         )
         if pattern is None or self._carriage or undecided:
-            self._wakes = None
+            self._room = 0
             return
         self._wakes = pattern.search
         left = scan.window.trigger - scan.window.pos - len(self._tail)

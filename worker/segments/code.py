@@ -4,6 +4,8 @@ Comes in: text in pieces. Goes out: code segments of at most a message each, and
 message of one block on a file. Used by `worker.segments.prose` and `worker.segments.buffer` only.
 """
 
+import re
+
 import regex
 
 from shared.segments import SegmentKind
@@ -20,9 +22,9 @@ from worker.text.lexicon import is_visible
 
 _INFO = regex.compile(rf"(?P<info>[A-Za-z0-9_+\-.#]{{0,{MAX_INFO_CHARS}}})[ \t]{{0,8}}\n")
 _MAX_INFO_LINE = 40  # more than any info line that `_INFO` takes
-_MARKS = regex.compile(r"\n|`+|~+")
-_MARKS_IN_SPOILER = regex.compile(r"\n|`+|~+|\|+")
-_WAKE = regex.compile(r"[`~]")
+_MARKS = re.compile(r"\n|`+|~+")
+_MARKS_IN_SPOILER = re.compile(r"\n|`+|~+|\|+")
+_WAKE = re.compile(r"[`~]")
 
 MESSAGES_OF_A_BLOCK = 2
 """So many messages of one code block are shown as such; what follows is one file."""
@@ -95,7 +97,7 @@ class CodeReader:
         while self._scan.window.pos >= self._scan.window.trigger:
             self._give_part()
 
-    def wake(self) -> "regex.Pattern[str] | None":
+    def wake(self) -> re.Pattern[str] | None:
         """What may close the block."""
         return None if self._scan.long_run else _WAKE
 

@@ -28,6 +28,8 @@ _ATOMIC = regex.compile(
     r"|\\[^\w\s]"
     r"|\[[^\[\]\n]{0,400}(?:\](?:\([^)\s]*)?)?$"
 )
+_LOOK_BACK_CHARS = 64  # closing marks behind a sentence end that lies before the range
+
 _BLANKS = regex.compile(r"\s+")
 
 
@@ -88,7 +90,7 @@ def atom_around(whole: list[Span], cut: int) -> Span | None:
 
 def _at_sentence(text: str, whole: list[Span], soft: int, low: int, high: int) -> int | None:
     last = None
-    for end in sentence_ends(text):
+    for end in sentence_ends(text, max(low - _LOOK_BACK_CHARS, 0)):
         if low <= end <= high and atom_around(whole, end) is None:
             if end >= soft:
                 return end
@@ -97,12 +99,15 @@ def _at_sentence(text: str, whole: list[Span], soft: int, low: int, high: int) -
 
 
 def _at_blank(text: str, whole: list[Span], soft: int, low: int, high: int) -> int | None:
-    starts = [found.start() for found in _BLANKS.finditer(text, 0, high)]
-    free = [at for at in starts if at >= low and atom_around(whole, at) is None]
-    before = [at for at in free if at <= soft]
-    if before:
-        return before[-1]
-    return free[0] if free else None
+    last = None
+    for found in _BLANKS.finditer(text, low - 1, high):
+        at = found.start()
+        if at < low or atom_around(whole, at) is not None:
+            continue
+        if at > soft:
+            return at if last is None else last
+        last = at
+    return last
 
 
 def _at_character(held: Held, whole: list[Span], at: int, body: int) -> int | None:

@@ -4,6 +4,7 @@ Comes in: text in pieces, from `worker.segments.scan`. Goes out: boundaries, mar
 of another reader. Used by `worker.segments.buffer` only.
 """
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -25,14 +26,14 @@ NEED_MORE = -1
 _TOKENS = (
     r"\n|`+|\*+|~+|\|+|[()\[\]\"<\\" + "".join(PAIRED_QUOTE_MARKS) + "".join(OPENING_OF) + r"]"
 )
-_TOKEN = regex.compile(_TOKENS)
-_TOKEN_OR_END = regex.compile(_TOKENS + r"|[" + END_MARKS + r"]+")
-_WAKE = regex.compile(r"[\n\r]")
-_WAKE_SENTENCE = regex.compile(r"[\n\r" + END_MARKS + r"]")
+_TOKEN = re.compile(_TOKENS)
+_TOKEN_OR_END = re.compile(_TOKENS + r"|[" + END_MARKS + r"]+")
+_WAKE = re.compile(r"[\n\r]")
+_WAKE_SENTENCE = re.compile(r"[\n\r" + END_MARKS + r"]")
 _GROWING = frozenset("`*~|" + END_MARKS)
 _LIST_ITEM = regex.compile(r"[ \t]{0,8}(?:[-*+]|\d{1,9}[.)])[ \t]")
-_INDENTED = regex.compile(r"(?: {2}|\t)")
-_HEADING = regex.compile(r"(?:#{1,3}|-#) \S")
+_INDENTED = re.compile(r"(?: {2}|\t)")
+_HEADING = re.compile(r"(?:#{1,3}|-#) \S")
 _LOOK_BACK_CHARS = 64
 _MAX_LIST_MARK = 32  # more than any list mark with its indentation
 _SUBTEXT = "-#"
@@ -127,7 +128,7 @@ class ProseReader:
         """The window reached its trigger."""
         self._scan.boundaries.grew()
 
-    def wake(self) -> "regex.Pattern[str] | None":
+    def wake(self) -> re.Pattern[str] | None:
         """A line end, or whatever follows an end that waits."""
         waits = self._mark is not None or self._blank_end is not None
         return None if waits or self._scan.long_run else self._wake

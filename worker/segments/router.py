@@ -5,13 +5,13 @@ blocks; what stands around them goes on as if they had not been there. Tags in c
 here. Used by `worker.segments.buffer` only.
 """
 
-import regex
+import re
 
 from worker.segments.prose import NEED_MORE
 from worker.segments.scan import Reader, Scan
 from worker.text.tags import Family, Tag, Unfinished, tag_at
 
-_WAKE = regex.compile(r">")
+_WAKE = re.compile(r">")
 
 
 class PrivateReader:
@@ -74,7 +74,7 @@ class PrivateReader:
     def grew(self) -> None:
         """Nothing enters the window here."""
 
-    def wake(self) -> "regex.Pattern[str] | None":
+    def wake(self) -> re.Pattern[str] | None:
         """What ends a tag."""
         return _WAKE
 
@@ -128,7 +128,7 @@ class GapReader:
     def grew(self) -> None:
         """Nothing enters the window here."""
 
-    def wake(self) -> "regex.Pattern[str] | None":
+    def wake(self) -> re.Pattern[str] | None:
         """Every piece: the first visible character ends the gap."""
         return None
 

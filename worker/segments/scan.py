@@ -8,9 +8,8 @@ grow any more, plain text is consumed up to the window's trigger at most, so tha
 are taken exactly there, and decisions read the consumed text, never what has arrived beside it.
 """
 
+import re
 from typing import Protocol
-
-import regex
 
 from shared.segments import DeliveryMode
 from worker.segments.boundaries import Boundaries
@@ -32,7 +31,7 @@ class Reader(Protocol):
     def grew(self) -> None:
         """The window reached its trigger."""
 
-    def wake(self) -> "regex.Pattern[str] | None":
+    def wake(self) -> re.Pattern[str] | None:
         """What a piece of text must hold to be read at once; None wants every piece."""
 
 

@@ -4,7 +4,7 @@ Comes in: text in pieces, behind an opening run. Goes out: a closed span, or, wh
 the same text again as prose. Used by `worker.segments.code` and `worker.segments.buffer` only.
 """
 
-import regex
+import re
 
 from worker.segments.limits import MAX_MARKER_RUN
 from worker.segments.markers import Kind, Open
@@ -12,8 +12,8 @@ from worker.segments.scan import Reader, Scan
 from worker.text.graphemes import fits
 from worker.text.tags import holds_tag
 
-_TOKEN = regex.compile(r"\n|`+")
-_WAKE = regex.compile(r"[\n\r`]")
+_TOKEN = re.compile(r"\n|`+")
+_WAKE = re.compile(r"[\n\r`]")
 
 
 class SpanReader:
@@ -80,7 +80,7 @@ class SpanReader:
         else:
             scan.boundaries.grew()
 
-    def wake(self) -> "regex.Pattern[str] | None":
+    def wake(self) -> re.Pattern[str] | None:
         """A line end or a tick."""
         return None if self._scan.long_run else _WAKE
 

@@ -4,7 +4,7 @@ Comes in: text in pieces, behind a line that looks like a head. Goes out: table 
 plain fallback. Used by `worker.segments.prose` and `worker.segments.buffer` only.
 """
 
-import regex
+import re
 
 from shared.segments import DeliveryMode, SegmentKind
 from worker.segments.boundaries import Cut, Expiry
@@ -14,9 +14,9 @@ from worker.segments.prose import NEED_MORE, TagOpener
 from worker.segments.scan import Reader, Scan
 from worker.segments.tables import aligned, cells, is_separator
 
-_SEPARATOR_CHARS = regex.compile(r"[|:\- \t]*")
-_ROW_MARK = regex.compile(r"[\n<`]")
-_WAKE = regex.compile(r"[\n\r]")
+_SEPARATOR_CHARS = re.compile(r"[|:\- \t]*")
+_ROW_MARK = re.compile(r"[\n<`]")
+_WAKE = re.compile(r"[\n\r]")
 _MAX_INDENT = 64  # blanks in front of a row; more of them are text
 
 
@@ -62,7 +62,7 @@ class SeparatorReader:
     def grew(self) -> None:
         """Nothing enters the window here."""
 
-    def wake(self) -> "regex.Pattern[str] | None":
+    def wake(self) -> re.Pattern[str] | None:
         """Every piece: the line may end in it, or turn out to be none."""
         return None
 
@@ -126,7 +126,7 @@ class TableReader:
         """A row longer than a message is none."""
         self.end()
 
-    def wake(self) -> "regex.Pattern[str] | None":
+    def wake(self) -> re.Pattern[str] | None:
         """A row's end, and everything where a row may begin."""
         return None if self._at_row_start else _WAKE
 

@@ -21,13 +21,13 @@ def fits(text: str, limit: int) -> bool:
 
 
 def fitting_length(text: str, limit: int) -> int:
-    """How many code points of the start of `text` fit in `limit` UTF-16 units (at least one)."""
+    """How many code points of `text` fit in `limit` UTF-16 units: `limit`, or less, but one."""
     head = text[:limit]
     if head.isascii():
-        return len(head)
+        return limit
     encoded = head.encode("utf-16-le", "surrogatepass")
     if len(encoded) <= 2 * limit:
-        return len(head)
+        return limit
     return max(len(encoded[: 2 * limit].decode("utf-16-le", "ignore")), 1)
 
 

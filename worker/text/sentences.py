@@ -70,19 +70,21 @@ def judge_end(before: str, marks: str, *, at_line_start: bool) -> EndKind | None
     return EndKind.BEFORE_NO_DIGIT if _NUMBERED.fullmatch(core) else EndKind.PLAIN
 
 
-def sentence_ends(text: str, *, final: bool = False) -> Iterator[int]:
+def sentence_ends(text: str, start: int = 0, *, final: bool = False) -> Iterator[int]:
     """Gives the offsets behind the sentence and line ends of `text`, closing marks included.
+
+    Marks in front of `start` are not looked at.
 
     What decides an end must stand in `text`; `final` says that nothing follows.
     """
-    for found in _ENDS.finditer(text):
-        start, end = found.span()
-        if text[start] == "\n":
+    for found in _ENDS.finditer(text, start):
+        at, end = found.span()
+        if text[at] == "\n":
             yield end
             continue
-        line = max(text.rfind("\n", 0, start) + 1, start - _LOOK_BACK_CHARS)
+        line = max(text.rfind("\n", 0, at) + 1, at - _LOOK_BACK_CHARS)
         kind = judge_end(
-            text[line:start],
+            text[line:at],
             found.group(),
             at_line_start=line == 0 or text[line - 1] == "\n",
         )
