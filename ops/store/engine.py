@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from shared.errors import ConfigError, StoreError, StoreRejected, StoreUnavailable
 
-EXAMPLE: Final = "sqlite:////var/lib/turnfleet/turnfleet.db or postgresql://user:password@host/name"
+EXAMPLE: Final = "sqlite:////var/lib/turnfleet/turnfleet.db or postgresql://user@host/name"
 FILE_NAME: Final = "turnfleet.db"
 """The embedded default, in the data directory."""
 CONNECT_S: Final = 5.0

@@ -1,0 +1,108 @@
+"""What most commands begin with: settings, a connection to the fleet, the operators' database.
+
+Comes in: the environment. Goes out: open connections, closed at the end of the block. Only
+`ops.cli` imports it.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+import typer
+from redis.asyncio import Redis
+
+from ops.store.engine import Database, database_url
+from shared.config import Settings, data_dir, load_settings
+from shared.edges.local_channel import LocalChannel
+from shared.edges.queue import TurnQueue
+from shared.edges.records import TurnRecords
+from shared.edges.redis import connect, server_facts
+from shared.errors import ConfigError
+from shared.keys import Keys
+
+_SPAN: Final = re.compile(r"(\d{1,6})\s*([smhdw])")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """The fleet as commands see it."""
+
+    settings: Settings
+    keys: Keys
+    redis: Redis
+    records: TurnRecords
+    queue: TurnQueue
+    channel: LocalChannel
+
+
+def settings_now() -> Settings:
+    """The settings of this command. Raises `ConfigError`."""
+    return load_settings(os.environ)
+
+
+def redis_url(settings: Settings) -> str:
+    """The fleet's server: the configured one, or the embedded one that `turnfleet up` runs.
+
+    Raises:
+        ConfigError: there is neither.
+    """
+    if settings.redis_url is not None:
+        return settings.redis_url
+    raise ConfigError(
+        "no fleet is running here: start one with `turnfleet up`, or set TURNFLEET_REDIS_URL"
+    )
+
+
+@contextlib.asynccontextmanager
+async def fleet() -> AsyncIterator[Fleet]:
+    """A connection to the running fleet.
+
+    Raises:
+        ConfigError: wrong settings.
+        StoreUnavailable: nobody answers.
+    """
+    settings = settings_now()
+    url = redis_url(settings)
+    keys = Keys(settings.cell, settings.partitions)
+    redis = connect(url)
+    blocking = connect(url, blocking=True)
+    try:
+        await server_facts(redis)
+        yield Fleet(
+            settings=settings,
+            keys=keys,
+            redis=redis,
+            records=TurnRecords(redis, keys),
+            queue=TurnQueue(redis, keys, settings),
+            channel=LocalChannel(blocking, keys),
+        )
+    finally:
+        await blocking.aclose()
+        await redis.aclose()
+
+
+@contextlib.asynccontextmanager
+async def database(*, read_only: bool = True) -> AsyncIterator[Database]:
+    """The operators' database. Raises `ConfigError` for a wrong URL."""
+    settings = settings_now()
+    opened = Database(database_url(settings.database_url, data_dir(settings)), read_only=read_only)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+def span(text: str) -> timedelta:
+    """Reads a span of time such as `90s`, `15m`, `24h`, `7d`.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    match = _SPAN.fullmatch(text.strip().lower())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no span of time; write 90s, 15m, 24h or 7d")
+    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
