@@ -4,6 +4,7 @@ Comes in: messages that the sanitizer fitted to the target. Goes out: pieces of 
 Pure; only the builders of this package import it.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ from shared.messages import (
     ToolCallBlock,
 )
 from shared.turns import ToolSpec
+from worker.providers.quirks import ProviderRow
 from worker.providers.requests import Endpoint, HttpRequest
 
 Json: TypeAlias = dict[str, object]
@@ -29,11 +31,40 @@ INSTRUCTIONS = frozenset({Role.SYSTEM, Role.DEVELOPER})
 encode = msgspec.json.Encoder().encode
 
 
-def post(endpoint: Endpoint, path: str, auth: tuple[str, str] | None, body: Json) -> HttpRequest:
-    """The HTTP request of a body; `path` stands behind the base URL, `auth` is the key's header."""
+_OPENAI_REASONING = re.compile(r"o\d|gpt-5|gpt-oss")
+"""Models that refuse sampling parameters and stop strings (OpenAI's reasoning guide)."""
+_OPENAI_HOSTED = frozenset({"openai", "azure"})
+
+
+def is_openai_reasoning(row: ProviderRow, model: str) -> bool:
+    """Whether OpenAI's own rules for reasoning models hold."""
+    return row.name in _OPENAI_HOSTED and _OPENAI_REASONING.match(model) is not None
+
+
+def key_of(endpoint: Endpoint, row: ProviderRow) -> str | None:
+    """The key to send: the endpoint's, else the row's constant, else none."""
+    return endpoint.key.reveal() if endpoint.key else row.default_key
+
+
+def bearer(endpoint: Endpoint, row: ProviderRow) -> list[tuple[str, str]]:
+    """The header of the key as OpenAI and its kin want it."""
+    key = key_of(endpoint, row)
+    if not key:
+        return []
+    if row.quirks.key_header is not None:
+        return [(row.quirks.key_header, key)]
+    return [("authorization", f"Bearer {key}")]
+
+
+def versioned(endpoint: Endpoint, version: str, path: str) -> str:
+    """Puts the version before a path, unless the base URL ends with it already."""
+    return path if endpoint.base_url.rstrip("/").endswith(f"/{version}") else f"/{version}{path}"
+
+
+def post(endpoint: Endpoint, path: str, auth: Sequence[tuple[str, str]], body: Json) -> HttpRequest:
+    """The HTTP request of a body; `path` stands behind the base URL, `auth` holds the key."""
     headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
-    if auth is not None:
-        headers.append(auth)
+    headers.extend(auth)
     headers.extend((name.lower(), value.reveal()) for name, value in endpoint.headers)
     url = endpoint.base_url.rstrip("/") + path
     return HttpRequest("POST", url, tuple(headers), encode(body))

@@ -6,16 +6,16 @@ behind the rules: platform.openai.com/docs/api-reference/chat and the vendors' p
 `quirks`.
 """
 
-import re
-
 from shared.messages import ContentBlock, ImageBlock, Message, Role, ToolCallBlock
 from worker.providers.bodies import (
     Json,
+    bearer,
     blocks_of,
     calls_of,
     encode,
     image_address,
     images_of,
+    is_openai_reasoning,
     parameters_of,
     post,
     round_start,
@@ -43,10 +43,6 @@ IMAGES_NOTE = "The images of the tool results:"
 BRIDGE = "I have read the tool results."
 NO_OUTPUT = "(no output)"
 """Stands for an empty tool result: several servers refuse an empty string."""
-
-_OPENAI_REASONING = re.compile(r"(?:o\d|gpt-5|gpt-oss)")
-"""Models that refuse sampling parameters and stop strings (OpenAI's reasoning guide)."""
-_OPENAI_HOSTED = frozenset({"openai", "azure"})
 
 DUMMY_TOOL: Json = {
     "type": "function",
@@ -77,21 +73,7 @@ def openai_chat_request(request: ModelRequest, endpoint: Endpoint, row: Provider
     if quirks.cache_key and request.conversation is not None:
         body["prompt_cache_key"] = request.conversation
     kept = {name: value for name, value in body.items() if name not in request.without}
-    return post(endpoint, "/chat/completions", _auth(endpoint, row), kept)
-
-
-def _auth(endpoint: Endpoint, row: ProviderRow) -> tuple[str, str] | None:
-    key = endpoint.key.reveal() if endpoint.key else row.default_key
-    if not key:
-        return None
-    if row.quirks.key_header is not None:
-        return row.quirks.key_header, key
-    return "authorization", f"Bearer {key}"
-
-
-def is_openai_reasoning(row: ProviderRow, model: str) -> bool:
-    """Whether OpenAI's own rules for reasoning models hold."""
-    return row.name in _OPENAI_HOSTED and _OPENAI_REASONING.match(model) is not None
+    return post(endpoint, "/chat/completions", bearer(endpoint, row), kept)
 
 
 def _sampling(request: ModelRequest, row: ProviderRow) -> Json:

@@ -80,6 +80,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
         sampling_with_thinking: whether temperature and top_p are taken while the model reasons.
         dummy_tool: history with calls needs `tools`, even if none is offered any more (proxies in
             front of Anthropic, LiteLLM `modify_params`).
+        sends_call_ids: whether Google's calls carry ids (the Gemini API does, Vertex refuses them).
         cache_key: takes `prompt_cache_key`, which routes a conversation to its cache.
         marks_cache: prefixes of models whose cache breakpoints are set by `cache_control`.
         verbatim_tools: models here may write calls as text; the chunk room looks for them.
@@ -98,6 +99,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     is_strict_template: bool = False
     bridges_results: bool = False
     dummy_tool: bool = False
+    sends_call_ids: bool = True
     cache_key: bool = False
     marks_cache: tuple[str, ...] = ()
     verbatim_tools: bool = False
@@ -146,6 +148,13 @@ _ROWS = (
         api=Api.GOOGLE,
         base_url="https://generativelanguage.googleapis.com/v1beta",
         key_env="GEMINI_API_KEY",
+    ),
+    ProviderRow(
+        name="vertex",
+        api=Api.GOOGLE,
+        base_url="https://aiplatform.googleapis.com/v1/publishers/google",
+        key_env="VERTEX_API_KEY",
+        quirks=Quirks(sends_call_ids=False),
     ),
     ProviderRow(
         name="azure",

@@ -1,0 +1,236 @@
+"""Requests in Anthropic's Messages format.
+
+Comes in: a `ModelRequest` whose messages the sanitizer fitted to the target, an `Endpoint`, the
+provider's row. Goes out: an `HttpRequest`. Pure; `worker.providers.building` calls it. Rules:
+docs.anthropic.com/en/api/messages, .../extended-thinking, .../prompt-caching.
+"""
+
+import re
+
+from shared.messages import (
+    ContentBlock,
+    ImageBlock,
+    Message,
+    OpaqueBlock,
+    Role,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from worker.providers.bodies import (
+    Json,
+    blocks_of,
+    calls_of,
+    key_of,
+    parameters_of,
+    post,
+    round_start,
+    system_text,
+    versioned,
+)
+from worker.providers.quirks import ProviderRow
+from worker.providers.requests import Endpoint, HttpRequest, ModelRequest
+from worker.providers.thinking import budget_of
+
+API_VERSION = "2023-06-01"
+PLACEHOLDER = "(the conversation starts here)"
+"""Stands where a user's message must come first."""
+GO_ON = "(go on)"
+"""Stands behind an assistant's message that the target would not continue by itself."""
+
+_ADAPTIVE = re.compile(r"claude-(?:opus|sonnet|haiku)-(?:4-[6-9]|[5-9])")
+"""Models that think adaptively by effort, take no budget and no prefill, and, from the newest on,
+no sampling parameters (Anthropic's migration guides for 4.6 and later)."""
+_CACHE: Json = {"type": "ephemeral"}
+
+
+def anthropic_request(request: ModelRequest, endpoint: Endpoint, row: ProviderRow) -> HttpRequest:
+    """Builds the request."""
+    system, history = system_text(request.system, request.messages)
+    thinking, budget = _thinking(request, history)
+    messages = _messages(history, is_thinking=bool(thinking), model=request.target.model)
+    _mark_messages(messages)
+    body: Json = {"model": request.target.model}
+    if tools := [_tool(tool.name, tool.description, parameters_of(tool)) for tool in request.tools]:
+        body["tools"] = tools
+        if not system:
+            tools[-1]["cache_control"] = _CACHE
+    if system:
+        body["system"] = [{"type": "text", "text": system, "cache_control": _CACHE}]
+    body["messages"] = messages
+    body["stream"] = True
+    body["max_tokens"] = request.sampling.max_tokens + budget
+    body.update(_sampling(request, is_thinking=bool(thinking)))
+    body.update(thinking)
+    kept = {name: value for name, value in body.items() if name not in request.without}
+    return post(endpoint, versioned(endpoint, "v1", "/messages"), _headers(endpoint, row), kept)
+
+
+def _headers(endpoint: Endpoint, row: ProviderRow) -> list[tuple[str, str]]:
+    headers = [("anthropic-version", API_VERSION)]
+    if key := key_of(endpoint, row):
+        headers.append(("x-api-key", key))
+    return headers
+
+
+def needs_thinking_off(messages: list[Message]) -> bool:
+    """Whether the running tool round began without signed reasoning of the target.
+
+    With thinking on, the turn that called must start with it (n8n #22550, pydantic-ai #2075); a
+    round that another model began has none, so its rest goes without thinking.
+    """
+    for message in messages[round_start(messages) :]:
+        blocks = blocks_of(message)
+        if calls_of(blocks):
+            first = blocks[0]
+            return not (isinstance(first, ThinkingBlock) and first.thinking_signature is not None)
+    return False
+
+
+def _thinking(request: ModelRequest, history: list[Message]) -> tuple[Json, int]:
+    """The settings of reasoning, and what it takes of `max_tokens`: the answer keeps its share."""
+    effort = request.sampling.thinking
+    budget = budget_of(effort)
+    if budget is None or needs_thinking_off(history):
+        return {}, 0
+    if _ADAPTIVE.match(request.target.model):
+        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}, budget
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}, budget
+
+
+def _sampling(request: ModelRequest, *, is_thinking: bool) -> Json:
+    sampling = request.sampling
+    settings: Json = {}
+    # Thinking takes the default temperature only, and the newest models take no such settings.
+    if not is_thinking and not _ADAPTIVE.match(request.target.model):
+        if sampling.temperature is not None:
+            settings["temperature"] = min(sampling.temperature, 1.0)  # Anthropic's scale ends there
+        elif sampling.top_p is not None:  # both at once are refused
+            settings["top_p"] = sampling.top_p
+    if stops := [stop for stop in sampling.stop if stop.strip()]:  # blank ones are refused
+        settings["stop_sequences"] = stops
+    return settings
+
+
+def _tool(name: str, description: str, schema: Json) -> Json:
+    return {"name": name, "description": description, "input_schema": schema}
+
+
+def _messages(history: list[Message], *, is_thinking: bool, model: str) -> list[Json]:
+    """Merges neighbours of one role; tool results are a user's content, and come first."""
+    built: list[Json] = []
+    for message in history:
+        role = "assistant" if message.role is Role.ASSISTANT else "user"
+        content = _content(message)
+        if built and built[-1]["role"] == role:
+            built[-1] = {"role": role, "content": [*_list(built[-1]), *content]}
+        else:
+            built.append({"role": role, "content": content})
+    if not built or built[0]["role"] == "assistant":
+        built.insert(0, _user_text(PLACEHOLDER))
+    if built[-1]["role"] == "assistant":
+        if is_thinking or _ADAPTIVE.match(model):
+            built.append(_user_text(GO_ON))
+        else:
+            _trim_prefill(_list(built[-1]))
+    return built
+
+
+def _list(message: Json) -> list[Json]:
+    content = message["content"]
+    return content if isinstance(content, list) else []
+
+
+def _user_text(text: str) -> Json:
+    return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+
+def _trim_prefill(content: list[Json]) -> None:
+    """A prefilled text may not end in white space."""
+    last = content[-1]
+    if isinstance(text := last.get("text"), str):
+        content[-1] = {**last, "text": text.rstrip()}
+
+
+def _content(message: Message) -> list[Json]:
+    blocks = blocks_of(message)
+    if message.role is Role.TOOL:
+        return [_result(message, blocks)]
+    if message.role is Role.ASSISTANT:
+        blocks = _calls_last(blocks)
+    return [built for block in blocks if (built := _block(block)) is not None]
+
+
+def _calls_last(blocks: list[ContentBlock]) -> list[ContentBlock]:
+    """Moves calls behind the texts of their segment; reasoning and own blocks part segments."""
+    ordered: list[ContentBlock] = []
+    calls: list[ContentBlock] = []
+    for block in blocks:
+        if isinstance(block, ToolCallBlock):
+            calls.append(block)
+            continue
+        if not isinstance(block, TextBlock):
+            ordered.extend(calls)
+            calls.clear()
+        ordered.append(block)
+    return ordered + calls
+
+
+def _block(block: ContentBlock) -> Json | None:
+    match block:
+        case TextBlock():
+            return _text(block)
+        case ThinkingBlock(redacted=True):
+            return {"type": "redacted_thinking", "data": block.thinking_signature or ""}
+        case ThinkingBlock():
+            signature = block.thinking_signature
+            return {"type": "thinking", "thinking": block.thinking, "signature": signature or ""}
+        case ToolCallBlock():
+            return {
+                "type": "tool_use",
+                "id": block.id,
+                "name": block.name,
+                "input": block.arguments,
+            }
+        case ImageBlock():
+            return _image(block)
+        case OpaqueBlock(raw=dict() as raw):
+            return raw
+        case _:
+            return None  # an own block that is no object cannot have come from Anthropic
+
+
+def _text(block: TextBlock) -> Json:
+    built: Json = {"type": "text", "text": block.text}
+    if block.citations:
+        built["citations"] = block.citations
+    return built
+
+
+def _image(block: ImageBlock) -> Json:
+    if block.url is not None:
+        return {"type": "image", "source": {"type": "url", "url": block.url}}
+    source = {"type": "base64", "media_type": block.mime_type, "data": block.data or ""}
+    return {"type": "image", "source": source}
+
+
+def _result(message: Message, blocks: list[ContentBlock]) -> Json:
+    content = [built for block in blocks if (built := _block(block)) is not None]
+    result: Json = {"type": "tool_result", "tool_use_id": message.tool_call_id}
+    if content:
+        result["content"] = content
+    if message.is_error:
+        result["is_error"] = True
+    return result
+
+
+def _mark_messages(messages: list[Json]) -> None:
+    """Cache breakpoints behind the last two user messages.
+
+    The newer one writes what the next turn reads; the older one is read when a turn adds more
+    than the twenty blocks that a breakpoint looks back.
+    """
+    users = [message for message in messages if message["role"] == "user"]
+    for message in users[-2:]:
+        content = _list(message)
+        content[-1] = {**content[-1], "cache_control": _CACHE}
