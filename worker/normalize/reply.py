@@ -24,6 +24,7 @@ from worker.normalize.events import (
 )
 from worker.normalize.faults import reason_of, serving_provider_of
 from worker.normalize.meta import Meta
+from worker.normalize.partial_json import ArgumentText
 from worker.normalize.storable import join_halves, scrub, scrub_text
 
 MAX_CALLS = 128
@@ -159,14 +160,25 @@ class Reply:
         if delta:
             text.append(delta)
             if text.length > MAX_ARGUMENT_CHARS:
-                what = f"the arguments of a call are longer than {MAX_ARGUMENT_CHARS} characters"
-                return self.fail("limit_exceeded", what)
+                self.fail_too_long()
+        if self.ended:
+            return
         if call.announced:
-            if delta and not self.ended:
+            if delta:
                 self._emit(call, delta)
         elif call.name and (text.length or (call.id and self.is_tool(call.name))):
             self.announce(call)
-        return None
+
+    def replace_arguments(self, call: CallPart, text: str) -> None:
+        """Takes another argument text in place of what streamed; events keep what they said."""
+        call.text = ArgumentText()
+        call.high = ""
+        if call.announced:
+            call.text.append(call.mended(text))
+            if call.text.length > MAX_ARGUMENT_CHARS:
+                self.fail_too_long()
+        else:
+            self.arguments(call, text)
 
     def is_tool(self, name: str) -> bool:
         """True if a tool of this name was offered, or if nobody said what was offered."""
@@ -176,14 +188,20 @@ class Reply:
         """Emits the first event of a call; id and name are fixed from here on."""
         if call.announced or self.ended:
             return
-        if not call.id:
-            # The same whenever these bytes are read again: replays and prompt caches need that.
-            seed = scrub_text(f"{self.meta.response_id or ''}|{call.index}")
-            digest = hashlib.blake2s(seed.encode(), digest_size=6).hexdigest()
-            self.identify(call, f"call_{digest}")
+        self.ensure_id(call)
         call.announced = True
         call.name = call.name or NAMELESS
         self._emit(call, call.arguments())
+
+    def ensure_id(self, call: CallPart) -> None:
+        """Gives a call that has no id one of ours, the same whenever these bytes are read again.
+
+        Replays and prompt caches need it so; a random id would also make the cutting matter.
+        """
+        if not call.id:
+            seed = scrub_text(f"{self.meta.response_id or ''}|{call.index}")
+            digest = hashlib.blake2s(seed.encode(), digest_size=6).hexdigest()
+            self.identify(call, f"call_{digest}")
 
     def taint(self) -> None:
         """An event was lost: no call that is still open may run."""
@@ -219,6 +237,11 @@ class Reply:
         if self.meta.serving_provider is None:
             self.meta.serving_provider = serving_provider_of(error)
         self._fail(reason_of(error), error)
+
+    def fail_too_long(self) -> None:
+        """Ends the stream because a call's arguments are too long."""
+        what = f"the arguments of a call are longer than {MAX_ARGUMENT_CHARS} characters"
+        self.fail("limit_exceeded", what)
 
     def count(self, counts: dict[str, int | float | None]) -> None:
         """Takes usage; the last value of each field wins, None leaves what was known."""

@@ -4,12 +4,27 @@ Comes in: provider, model, tools. Goes out: a `StreamNormalizer`. `normalizer_fo
 `new`; the driver, replay and tests come in here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from shared.turns import Api
 from worker.normalize.normalizer import DialectReader, MakeReader, Reader, StreamNormalizer
+from worker.normalize.payloads import read_object
 from worker.normalize.reply import Reply
+from worker.normalize.sse import SSEvent
+from worker.providers.anthropic import Anthropic
+from worker.providers.google import Google
 from worker.providers.openai_chat import OpenAIChat
+from worker.providers.openai_responses import OpenAIResponses
+
+
+def read_anthropic(reply: Reply) -> Reader:
+    """A reader of Anthropic messages."""
+    return DialectReader(Anthropic(reply), reply)
+
+
+def read_google(reply: Reply) -> Reader:
+    """A reader of Google's generateContent."""
+    return DialectReader(Google(reply), reply)
 
 
 def read_openai_chat(reply: Reply) -> Reader:
@@ -17,9 +32,26 @@ def read_openai_chat(reply: Reply) -> Reader:
     return DialectReader(OpenAIChat(reply), reply)
 
 
+def read_openai_responses(reply: Reply) -> Reader:
+    """A reader of OpenAI responses."""
+    return DialectReader(OpenAIResponses(reply), reply)
+
+
 READERS: dict[Api, MakeReader] = {
+    Api.ANTHROPIC: read_anthropic,
+    Api.GOOGLE: read_google,
     Api.OPENAI_CHAT: read_openai_chat,
+    Api.OPENAI_RESPONSES: read_openai_responses,
 }
+OWN_FORMATS = {"anthropic": Api.ANTHROPIC, "google": Api.GOOGLE}
+"""Providers that speak a format of their own; all others speak one of OpenAI's."""
+
+SIGNS: tuple[tuple[Api, Callable[[dict[str, object], str], bool]], ...] = (
+    (Api.OPENAI_CHAT, lambda value, kind: "choices" in value),
+    (Api.OPENAI_RESPONSES, lambda value, kind: kind.startswith("response.")),
+    (Api.OPENAI_RESPONSES, lambda value, kind: value.get("object") == "response"),
+)
+"""How a wire format shows itself, by an object and its type (or event name)."""
 
 
 def normalizer_for(
@@ -31,8 +63,24 @@ def normalizer_for(
         provider: a name of the provider table, or any other for a custom endpoint.
         model: the requested model.
         tools: names of the tools that the model was offered.
-        api: the wire format; `AUTO` takes the provider's, or looks at the first events.
+        api: the wire format; `AUTO` takes the provider's own, or looks at the first events.
     """
+    if api is Api.AUTO:
+        api = OWN_FORMATS.get(provider, Api.AUTO)
     return StreamNormalizer(
-        READERS.get(api, read_openai_chat), provider=provider, model=model, tools=tools
+        READERS.get(api, read_openai_chat),
+        provider=provider,
+        model=model,
+        tools=tools,
+        sniff=sniff if api is Api.AUTO else None,
     )
+
+
+def sniff(event: SSEvent) -> MakeReader | None:
+    """Tells the wire format from an event; None where it does not show (an error, a heartbeat)."""
+    value = read_object(event.data)
+    kind = value.get("type") or event.name
+    for api, shows in SIGNS:
+        if shows(value, kind if isinstance(kind, str) else ""):
+            return READERS[api]
+    return None
