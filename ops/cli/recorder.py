@@ -1,0 +1,159 @@
+"""`turnfleet recorder`: the process that writes what the fleet reports into the database.
+
+Comes in: settings. Goes out: rows of `error_logs`. It is the composition root of `ops.recorder`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import secrets
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from redis.asyncio import Redis
+
+from ops.cli.session import redis_url, settings_now
+from ops.recorder import Recorder
+from ops.store.engine import Database, database_url
+from ops.store.errors import write_reports
+from ops.store.migrate import upgrade
+from shared import __version__
+from shared.config import Settings, data_dir
+from shared.edges.records import ProcessRecord, TurnRecords
+from shared.edges.redis import check_server, connect
+from shared.edges.reporter import Reporter, stream_sender
+from shared.edges.spool import Spool
+from shared.edges.streams import GroupReader
+from shared.errors import StoreError
+from shared.failures import ErrorReport
+from shared.keys import RECORDER_GROUP, Keys
+from shared.logs import fields, secrets_of, start_logs, watch_loop
+
+BEAT_S: Final = 2.0
+"""How often the process says that it lives; the record is gone after five of these."""
+JITTER: Final = (0.7, 1.3)
+"""Two recorders that lost one database come back apart."""
+
+_log = logging.getLogger(__name__)
+
+
+def recorder() -> None:
+    """Runs a recorder until SIGTERM or Ctrl-C: error reports become rows of the database."""
+    settings = settings_now()
+    url = redis_url(settings)
+    database_url(settings.database_url, data_dir(settings))
+    logs = start_logs("recorder", settings)
+    try:
+        asyncio.run(_run(settings, url))
+    finally:
+        logs.close()
+
+
+class _Parts(msgspec.Struct, frozen=True, kw_only=True):
+    keys: Keys
+    redis: Redis
+    blocking: Redis
+    database: Database
+    process_id: str
+
+
+async def _run(settings: Settings, url: str) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with _parts(settings, url) as parts:
+        await check_server(parts.redis, url, allow_unsafe=settings.allow_unsafe_redis)
+        spool = Spool(data_dir(settings) / "spool", parts.process_id)
+        reporter = Reporter(
+            stream_sender(parts.redis, parts.keys), spool, secrets=secrets_of(settings)
+        )
+        watch_loop(loop, reporter.crashed)
+        _log.info("recorder.started", extra=fields(database=parts.database.name))
+        async with asyncio.TaskGroup() as group:
+            background = [
+                group.create_task(reporter.run(), name="reporter"),
+                group.create_task(_beat(parts), name="beat"),
+            ]
+            await _recorder(parts).run(stop)
+            for task in background:
+                task.cancel()
+        reporter.close()
+        with contextlib.suppress(StoreError):
+            await TurnRecords(parts.redis, parts.keys).forget_process(parts.process_id)
+    _log.info("recorder.stopped")
+
+
+@contextlib.asynccontextmanager
+async def _parts(settings: Settings, url: str) -> AsyncIterator[_Parts]:
+    redis, blocking = connect(url), connect(url, blocking=True)
+    database = Database(database_url(settings.database_url, data_dir(settings)))
+    host = socket.gethostname()
+    try:
+        yield _Parts(
+            keys=Keys(settings.cell, settings.partitions),
+            redis=redis,
+            blocking=blocking,
+            database=database,
+            process_id=f"recorder-{host}-{os.getpid()}-{secrets.token_hex(4)}",
+        )
+    finally:
+        await database.close()
+        await blocking.aclose()
+        await redis.aclose()
+
+
+def _recorder(parts: _Parts) -> Recorder:
+    # The host's name, not the process's: after a restart the first entries are those in hand.
+    reader = GroupReader(
+        parts.redis,
+        parts.blocking,
+        stream=parts.keys.errors,
+        group=RECORDER_GROUP,
+        consumer=f"recorder-{socket.gethostname()}",
+    )
+
+    async def write(reports: Sequence[ErrorReport]) -> int:
+        return await write_reports(parts.database, reports, datetime.now(UTC))
+
+    async def prepare() -> None:
+        await upgrade(parts.database)
+
+    return Recorder(
+        reader,
+        write,
+        prepare,
+        buried=parts.keys.buried,
+        jitter=lambda: random.uniform(*JITTER),
+    )
+
+
+async def _beat(parts: _Parts) -> None:
+    records = TurnRecords(parts.redis, parts.keys)
+    started_ms = _now_ms()
+    while True:
+        record = ProcessRecord(
+            process_id=parts.process_id,
+            role="recorder",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=__version__,
+            started_ms=started_ms,
+            seen_ms=_now_ms(),
+        )
+        try:
+            await records.report_process(record)
+        except StoreError:
+            _log.debug("recorder.beat_failed")
+        await asyncio.sleep(BEAT_S)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
