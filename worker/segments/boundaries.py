@@ -4,9 +4,8 @@ Comes in: boundaries as the readers find them, and the markers' state. Goes out:
 composer. Used by the readers of the segment room and by `worker.segments.buffer`.
 """
 
+import re
 from enum import StrEnum
-
-import regex
 
 from shared.segments import SegmentKind
 from worker.segments.compose import Composer, Piece
@@ -19,7 +18,7 @@ from worker.text.graphemes import fits, last_boundary
 from worker.text.lexicon import is_visible
 from worker.text.sentences import sentence_ends
 
-_ORPHAN = regex.compile(r"[\s.,!?;:。！？、，…)\]}」』”\"']*")
+_ORPHAN = re.compile(r"[\s.,!?;:。！？、，…)\]}」』”\"']*")
 MAX_ORPHAN_CHARS = 40
 """Punctuation alone joins what follows; a longer run of it is a drawing."""
 
@@ -65,12 +64,14 @@ class Boundaries:
 
     def retrigger(self) -> None:
         """Finds the position of the next decision of size."""
-        window = self._window
-        trigger = max(window.base + self._limits.window, self._wait)
+        window, limits = self._window, self._limits
+        trigger = window.base + limits.window
+        if trigger < self._wait:
+            trigger = self._wait
         holder = self._markers.holder()
-        if holder is not None:
-            trigger = min(trigger, holder.pos + self._limits.hold)
-        window.trigger = max(trigger, window.pos + 1)
+        if holder is not None and holder.pos + limits.hold < trigger:
+            trigger = holder.pos + limits.hold
+        window.trigger = trigger if trigger > window.pos else window.pos + 1
 
     def candidate(self, position: int) -> None:
         """A boundary passed: cuts if all before it is balanced, remembers it otherwise."""

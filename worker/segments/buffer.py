@@ -4,8 +4,6 @@ Comes in: the visible text of an attempt, in any cutting. Goes out: `shared.segm
 Pure: a driver feeds it, ticks it, and ends it. `worker.turn` and `ops.replay` may import it.
 """
 
-from collections.abc import Callable
-
 from shared.segments import DeliveryMode, Segment
 from worker.segments.boundaries import Expiry
 from worker.segments.code import CodeReader
@@ -13,7 +11,7 @@ from worker.segments.compose import Composer
 from worker.segments.limits import AGGREGATED, CHAT, Limits
 from worker.segments.prose import ProseReader
 from worker.segments.router import GapReader, PrivateReader
-from worker.segments.scan import Scan
+from worker.segments.scan import Scan, Wake
 from worker.segments.spans import SpanReader
 from worker.segments.table_reader import SeparatorReader, TableReader
 from worker.text.lexicon import is_visible
@@ -57,7 +55,7 @@ class SegmentBuffer:
         self._read = 0  # deltas of the history that were read
         self._joined = 0  # deltas of the history that were joined
         self._room = 0  # characters that may wait unread
-        self._wakes: Callable[[str], object]
+        self._wakes: Wake
         self._keep = self.history.append  # feed is called for every delta: bound once
         self._stalled_at: tuple[int, float] | None = None
         self._base = 0
@@ -121,14 +119,14 @@ class SegmentBuffer:
     def _rearm(self) -> None:
         """Says what a piece must hold to be read at once."""
         scan = self._scan
-        pattern = scan.reader.wake()
+        wake = scan.reader.wake()
         undecided = self._tail and (
             scan.reader is self._code or self._mode is DeliveryMode.SENTENCE
         )
-        if pattern is None or self._carriage or undecided:
+        if wake is None or self._carriage or undecided:
             self._room = 0
             return
-        self._wakes = pattern.search
+        self._wakes = wake
         left = scan.window.trigger - scan.window.pos - len(self._tail)
         self._room = min(left, MAX_UNREAD_CHARS)
 

@@ -15,7 +15,7 @@ from worker.segments.limits import MAX_INFO_CHARS, MAX_MARKER_RUN, MAX_TICK_RUN
 from worker.segments.markers import Kind
 from worker.segments.prose import NEED_MORE
 from worker.segments.rewrites import ZERO_WIDTH, fenced, file_name, split_code
-from worker.segments.scan import Reader, Scan
+from worker.segments.scan import Reader, Scan, Wake
 from worker.segments.spans import SpanReader
 from worker.text.graphemes import fits, fitting_length, last_boundary
 from worker.text.lexicon import is_visible
@@ -24,7 +24,7 @@ _INFO = regex.compile(rf"(?P<info>[A-Za-z0-9_+\-.#]{{0,{MAX_INFO_CHARS}}})[ \t]{
 _MAX_INFO_LINE = 40  # more than any info line that `_INFO` takes
 _MARKS = re.compile(r"\n|`+|~+")
 _MARKS_IN_SPOILER = re.compile(r"\n|`+|~+|\|+")
-_WAKE = re.compile(r"[`~]")
+_WAKE = re.compile(r"[`~]").search
 
 MESSAGES_OF_A_BLOCK = 2
 """So many messages of one code block are shown as such; what follows is one file."""
@@ -97,7 +97,7 @@ class CodeReader:
         while self._scan.window.pos >= self._scan.window.trigger:
             self._give_part()
 
-    def wake(self) -> re.Pattern[str] | None:
+    def wake(self) -> Wake | None:
         """What may close the block."""
         return None if self._scan.long_run else _WAKE
 

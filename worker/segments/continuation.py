@@ -4,9 +4,9 @@ Comes in: the texts that are given out. Goes out: prefixes. Discord parses every
 nothing carries over a cut by itself. Used by `worker.segments.boundaries` only.
 """
 
-import regex
+import re
 
-_QUOTE_TO_THE_END = regex.compile(r"(?m)^>>> ")
+_QUOTE_TO_THE_END = re.compile(r"(?m)^>>> ")
 
 
 class Continuation:
@@ -33,7 +33,8 @@ class Continuation:
 
     def gave(self, head: str, *, mid_line: bool) -> None:
         """Notes that `head` was given out, cut within its last line or behind it."""
-        self._quote_rest = self._quote_rest or _QUOTE_TO_THE_END.search(head) is not None
+        if ">>> " in head and _QUOTE_TO_THE_END.search(head):
+            self._quote_rest = True
         last_line = head.rsplit("\n", 1)[-1]
         still = self._quote_line and "\n" not in head.strip()
         quoted = last_line.startswith("> ") or still

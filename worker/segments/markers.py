@@ -53,15 +53,6 @@ _EMPHASIS = {"*": ("*",), "**": ("**",), "***": ("**", "*"), "~~": ("~~",)}
 _SAD_FACES = frozenset(":;")
 
 
-class Run(msgspec.Struct, frozen=True, gc=False):
-    """A run of one marker character: the characters around it, and where it starts."""
-
-    text: str
-    before: str
-    after: str
-    pos: int
-
-
 class Markers:
     """The stack of open constructs, and its history over the held text."""
 
@@ -72,15 +63,15 @@ class Markers:
         self._base: Stack = ()
         self._log: list[tuple[int, Stack]] = []  # from the position on, the stack
 
-    def read(self, run: Run, now: int) -> bool:
-        """Takes a run that ends at `now`; True if the stack changed."""
-        reader = _READERS.get(run.text[0])
+    def read(self, run: str, before: str, after: str, pos: int) -> bool:
+        """Takes the run that starts at `pos` between two characters; True if the stack changed."""
+        reader = _READERS.get(run[0])
         if reader is None:
             return False
-        stack = reader(self.stack, run)
+        stack = reader(self.stack, run, before, after, pos)
         if stack is self.stack:
             return False
-        self.put(stack, now)
+        self.put(stack, pos + len(run))
         return True
 
     def put(self, stack: Stack, now: int) -> None:
@@ -155,17 +146,17 @@ def _without(stack: Stack, gone: Open | None) -> Stack:
     return tuple(item for item in stack if item is not gone)
 
 
-def _open_paren(stack: Stack, run: Run) -> Stack:
-    if run.before in _SAD_FACES:
+def _open_paren(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
+    if before in _SAD_FACES:
         return stack
     paren = _find(stack, Kind.PAREN)
     if paren is None:
-        return (*stack, Open(Kind.PAREN, "(", run.pos))
+        return (*stack, Open(Kind.PAREN, "(", pos))
     paren.depth += 1
     return stack
 
 
-def _close_paren(stack: Stack, run: Run) -> Stack:
+def _close_paren(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
     paren = _find(stack, Kind.PAREN)
     if paren is None:
         return stack  # a smile closes nothing: the count is clamped at zero
@@ -173,66 +164,65 @@ def _close_paren(stack: Stack, run: Run) -> Stack:
     return stack if paren.depth else _without(stack, paren)
 
 
-def _open_bracket(stack: Stack, run: Run) -> Stack:
+def _open_bracket(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
     if _find(stack, Kind.BRACKET) is not None:
         return stack
-    return (*stack, Open(Kind.BRACKET, "[", run.pos))
+    return (*stack, Open(Kind.BRACKET, "[", pos))
 
 
-def _close_bracket(stack: Stack, run: Run) -> Stack:
+def _close_bracket(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
     bracket = _find(stack, Kind.BRACKET)
     return stack if bracket is None else _without(stack, bracket)
 
 
-def _straight_quote(stack: Stack, run: Run) -> Stack:
+def _straight_quote(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
     quote = _find(stack, Kind.QUOTE)
     if quote is not None:
         return _without(stack, quote)
-    if run.before.isdigit():
+    if before.isdigit():
         return stack  # an inch mark
-    return (*stack, Open(Kind.QUOTE, '"', run.pos))
+    return (*stack, Open(Kind.QUOTE, '"', pos))
 
 
-def _open_pair(stack: Stack, run: Run) -> Stack:
+def _open_pair(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
     if sum(item.kind is Kind.PAIR for item in stack) >= MAX_NESTED_PAIRS:
         return stack
-    return (*stack, Open(Kind.PAIR, PAIRED_QUOTE_MARKS[run.text], run.pos))
+    return (*stack, Open(Kind.PAIR, PAIRED_QUOTE_MARKS[run], pos))
 
 
-def _close_pair(stack: Stack, run: Run) -> Stack:
+def _close_pair(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
     for item in reversed(stack):
-        if item.kind is Kind.PAIR and item.marker == run.text:
+        if item.kind is Kind.PAIR and item.marker == run:
             return _without(stack, item)
     return stack
 
 
-def _bars(stack: Stack, run: Run) -> Stack:
-    if len(run.text) not in (2, 3):
+def _bars(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
+    if len(run) not in (2, 3):
         return stack
     spoiler = _find(stack, Kind.SPOILER)
     if spoiler is not None:
         return _without(stack, spoiler)
-    spaced = not run.after or run.after.isspace() or is_word_char(run.before, cjk_counts=True)
-    return (*stack, Open(Kind.SPOILER, "||", run.pos, tight=not spaced))
+    spaced = not after or after.isspace() or is_word_char(before, cjk_counts=True)
+    return (*stack, Open(Kind.SPOILER, "||", pos, tight=not spaced))
 
 
-def _emphasis(stack: Stack, run: Run) -> Stack:
-    marks = _EMPHASIS.get(run.text)
+def _emphasis(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
+    marks = _EMPHASIS.get(run)
     if marks is None:
         return stack
-    cjk = run.text[0] == "~"
-    after, before = run.after, run.before
+    cjk = run[0] == "~"
     ours = [item for item in stack if item.kind is Kind.EMPHASIS and item.marker in marks]
     if ours and before and not before.isspace() and not is_word_char(after, cjk_counts=cjk):
         return tuple(item for item in stack if item not in ours)
     if not after or after.isspace() or is_word_char(before, cjk_counts=cjk):
         return stack
     taken = {item.marker for item in ours}
-    fresh = [Open(Kind.EMPHASIS, mark, run.pos) for mark in marks if mark not in taken]
+    fresh = [Open(Kind.EMPHASIS, mark, pos) for mark in marks if mark not in taken]
     return (*stack, *fresh) if fresh else stack
 
 
-_READERS: dict[str, Callable[[Stack, Run], Stack]] = {
+_READERS: dict[str, Callable[[Stack, str, str, str, int], Stack]] = {
     "(": _open_paren,
     ")": _close_paren,
     "[": _open_bracket,

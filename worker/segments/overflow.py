@@ -4,10 +4,10 @@ Comes in: the held text and what must stay whole. Goes out: an offset, or the wi
 used by `worker.segments.boundaries` only.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
 import msgspec
-import regex
 
 from worker.segments.limits import Limits
 from worker.text.graphemes import fitting_length
@@ -19,7 +19,7 @@ Span = tuple[int, int]
 # What a cut would break or turn into something else (Discord, 2.1): addresses, custom emoji,
 # mentions, timestamps, commands, masked links (also unfinished ones), short codes, escape pairs,
 # a model's own control tokens.
-_ATOMIC = regex.compile(
+_ATOMIC = re.compile(
     r"https?://\S+"
     r"|<(?:a?:\w{2,32}:\d+|[@#][!&]?\d+|t:-?\d+(?::\w)?|/[\w -]{1,100}:\d+|id:\w+|https?://[^>\s]+)>"
     r"|\[[^\[\]\n]{0,400}\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)?\)"
@@ -30,7 +30,7 @@ _ATOMIC = regex.compile(
 )
 _LOOK_BACK_CHARS = 64  # closing marks behind a sentence end that lies before the range
 
-_BLANKS = regex.compile(r"\s+")
+_BLANKS = re.compile(r"\s+")
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):
@@ -89,13 +89,20 @@ def atom_around(whole: list[Span], cut: int) -> Span | None:
 
 
 def _at_sentence(text: str, whole: list[Span], soft: int, low: int, high: int) -> int | None:
+    for end in _ends_between(text, whole, soft, high):
+        return end
     last = None
-    for end in sentence_ends(text, max(low - _LOOK_BACK_CHARS, 0)):
-        if low <= end <= high and atom_around(whole, end) is None:
-            if end >= soft:
-                return end
-            last = end
+    for end in _ends_between(text, whole, low, soft - 1):
+        last = end
     return last
+
+
+def _ends_between(text: str, whole: list[Span], low: int, high: int) -> Iterator[int]:
+    for end in sentence_ends(text, max(low - _LOOK_BACK_CHARS, 0)):
+        if end > high:
+            break
+        if end >= low and atom_around(whole, end) is None:
+            yield end
 
 
 def _at_blank(text: str, whole: list[Span], soft: int, low: int, high: int) -> int | None:

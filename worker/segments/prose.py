@@ -14,8 +14,8 @@ import regex
 from shared.segments import DeliveryMode
 from worker.segments.boundaries import Expiry
 from worker.segments.limits import MAX_MARKER_RUN
-from worker.segments.markers import Kind, Run
-from worker.segments.scan import Scan
+from worker.segments.markers import Kind
+from worker.segments.scan import Scan, Wake
 from worker.segments.tables import looks_like_header
 from worker.text.lexicon import CLOSING_MARKS, END_MARKS, OPENING_OF, PAIRED_QUOTE_MARKS
 from worker.text.sentences import EndKind, judge_end
@@ -23,14 +23,15 @@ from worker.text.sentences import EndKind, judge_end
 NEED_MORE = -1
 """A reader's step answers this where only more text decides what stands there."""
 
-_TOKENS = (
-    r"\n|`+|\*+|~+|\|+|[()\[\]\"<\\" + "".join(PAIRED_QUOTE_MARKS) + "".join(OPENING_OF) + r"]"
-)
-_TOKEN = re.compile(_TOKENS)
-_TOKEN_OR_END = re.compile(_TOKENS + r"|[" + END_MARKS + r"]+")
-_WAKE = re.compile(r"[\n\r]")
-_WAKE_SENTENCE = re.compile(r"[\n\r" + END_MARKS + r"]")
-_GROWING = frozenset("`*~|" + END_MARKS)
+_MARKS = r"\n`*~|()\[\]\"<\\" + "".join(PAIRED_QUOTE_MARKS) + "".join(OPENING_OF)
+_MARK = re.compile(f"[{_MARKS}]").search
+_MARK_OR_END = re.compile(f"[{_MARKS}{END_MARKS}]").search
+_RUNS = {
+    **{char: re.compile(re.escape(char) + "+").match for char in "`*~|"},
+    **dict.fromkeys(END_MARKS, re.compile(f"[{END_MARKS}]+").match),
+}
+_WAKE = re.compile(r"[\n\r]").search
+_WAKE_SENTENCE = re.compile(f"[\\n\\r{END_MARKS}]").search
 _LIST_ITEM = regex.compile(r"[ \t]{0,8}(?:[-*+]|\d{1,9}[.)])[ \t]")
 _INDENTED = re.compile(r"(?: {2}|\t)")
 _HEADING = re.compile(r"(?:#{1,3}|-#) \S")
@@ -88,7 +89,7 @@ class ProseReader:
         self._tables = tables
         self._paragraphs = scan.mode is DeliveryMode.PARAGRAPH
         sentences = scan.mode is DeliveryMode.SENTENCE
-        self._token = _TOKEN_OR_END if sentences else _TOKEN
+        self._search = _MARK_OR_END if sentences else _MARK
         self._wake = _WAKE_SENTENCE if sentences else _WAKE
         self._blank_end: int | None = None  # a blank line that waits for the next line's kind
         self._mark: SentenceMark | None = None
@@ -103,7 +104,7 @@ class ProseReader:
 
     def read(self, data: str, start: int, *, final: bool) -> int:
         """Consumes prose (see `Reader`)."""
-        scan, size, search = self._scan, len(data), self._token.search
+        scan, size, search = self._scan, len(data), self._search
         while start < size:
             if scan.long_run:
                 start = scan.follow_run(data, start)
@@ -116,7 +117,7 @@ class ProseReader:
             if found is None or found.start() > start:
                 start = self._text(data, start, found.start() if found else size, follows)
             else:
-                stop = self._step(found.group(), data, found.end(), follows, final)
+                stop = self._step(data, start, follows, final)
                 if stop == NEED_MORE:
                     break
                 start = stop
@@ -128,7 +129,7 @@ class ProseReader:
         """The window reached its trigger."""
         self._scan.boundaries.grew()
 
-    def wake(self) -> re.Pattern[str] | None:
+    def wake(self) -> Wake | None:
         """A line end, or whatever follows an end that waits."""
         waits = self._mark is not None or self._blank_end is not None
         return None if waits or self._scan.long_run else self._wake
@@ -150,12 +151,15 @@ class ProseReader:
             return stop
         return self._scan.plain(data, start, stop if self._mark is None else start + 1)
 
-    def _step(self, run: str, data: str, end: int, follows: bool, final: bool) -> int:
-        char = run[0]
-        if char in _GROWING:
+    def _step(self, data: str, start: int, follows: bool, final: bool) -> int:
+        run = char = data[start]
+        end = start + 1
+        whole = _RUNS.get(char)
+        if whole is not None and (found := whole(data, start)) is not None:
+            run, end = found.group(), found.end()
             if len(run) > MAX_MARKER_RUN:
                 self._scan.long_run, self._mark = char, None
-                return end - len(run)
+                return start
             if end == len(data) and not final:
                 return NEED_MORE
         depth = len(self._scan.markers.stack)
@@ -278,7 +282,7 @@ class ProseReader:
             window.pipes += len(run)
         scan.append(run)
         after = data[end] if end < len(data) else ""
-        if scan.markers.read(Run(run, before, after, start), window.pos):
+        if scan.markers.read(run, before, after, start):
             scan.boundaries.retrigger()
         return end
 

@@ -8,10 +8,10 @@ here. Used by `worker.segments.buffer` only.
 import re
 
 from worker.segments.prose import NEED_MORE
-from worker.segments.scan import Reader, Scan
+from worker.segments.scan import Reader, Scan, Wake
 from worker.text.tags import Family, Tag, Unfinished, tag_at
 
-_WAKE = re.compile(r">")
+_WAKE = re.compile(r">").search
 
 
 class PrivateReader:
@@ -74,7 +74,7 @@ class PrivateReader:
     def grew(self) -> None:
         """Nothing enters the window here."""
 
-    def wake(self) -> re.Pattern[str] | None:
+    def wake(self) -> Wake | None:
         """What ends a tag."""
         return _WAKE
 
@@ -128,7 +128,7 @@ class GapReader:
     def grew(self) -> None:
         """Nothing enters the window here."""
 
-    def wake(self) -> re.Pattern[str] | None:
+    def wake(self) -> Wake | None:
         """Every piece: the first visible character ends the gap."""
         return None
 

@@ -8,7 +8,7 @@ grow any more, plain text is consumed up to the window's trigger at most, so tha
 are taken exactly there, and decisions read the consumed text, never what has arrived beside it.
 """
 
-import re
+from collections.abc import Callable
 from typing import Protocol
 
 from shared.segments import DeliveryMode
@@ -17,6 +17,9 @@ from worker.segments.compose import Composer
 from worker.segments.limits import Limits
 from worker.segments.markers import Markers
 from worker.segments.window import Window
+
+Wake = Callable[[str], object]
+"""Tells whether a piece of text must be read at once (an answer that is not None)."""
 
 
 class Reader(Protocol):
@@ -31,8 +34,8 @@ class Reader(Protocol):
     def grew(self) -> None:
         """The window reached its trigger."""
 
-    def wake(self) -> re.Pattern[str] | None:
-        """What a piece of text must hold to be read at once; None wants every piece."""
+    def wake(self) -> Wake | None:
+        """What decides whether a piece must be read at once; None wants every piece."""
 
 
 class Scan:
@@ -84,7 +87,8 @@ class Scan:
         """Consumes plain text up to the trigger at most; returns where it stopped."""
         window = self.window
         stop = min(stop, start + window.trigger - window.pos)
-        self.append(data[start:stop])
+        if window.append(data[start:stop]):
+            self.reader.grew()
         return stop
 
     def follow_run(self, data: str, start: int, between: str = "") -> int:

@@ -8,12 +8,12 @@ import re
 
 from worker.segments.limits import MAX_MARKER_RUN
 from worker.segments.markers import Kind, Open
-from worker.segments.scan import Reader, Scan
+from worker.segments.scan import Reader, Scan, Wake
 from worker.text.graphemes import fits
 from worker.text.tags import holds_tag
 
 _TOKEN = re.compile(r"\n|`+")
-_WAKE = re.compile(r"[\n\r`]")
+_WAKE = re.compile(r"[\n\r`]").search
 
 
 class SpanReader:
@@ -80,7 +80,7 @@ class SpanReader:
         else:
             scan.boundaries.grew()
 
-    def wake(self) -> re.Pattern[str] | None:
+    def wake(self) -> Wake | None:
         """A line end or a tick."""
         return None if self._scan.long_run else _WAKE
 

@@ -11,12 +11,13 @@ from worker.segments.boundaries import Cut, Expiry
 from worker.segments.compose import Piece
 from worker.segments.markers import Kind
 from worker.segments.prose import NEED_MORE, TagOpener
-from worker.segments.scan import Reader, Scan
+from worker.segments.scan import Reader, Scan, Wake
 from worker.segments.tables import aligned, cells, is_separator
 
 _SEPARATOR_CHARS = re.compile(r"[|:\- \t]*")
 _ROW_MARK = re.compile(r"[\n<`]")
-_WAKE = re.compile(r"[\n\r]")
+_WAKE = re.compile(r"[\n\r]").search
+_ROW_BREAK = re.compile(r"[\n\r][ \t]*[^| \t]").search
 _MAX_INDENT = 64  # blanks in front of a row; more of them are text
 
 
@@ -62,8 +63,29 @@ class SeparatorReader:
     def grew(self) -> None:
         """Nothing enters the window here."""
 
-    def wake(self) -> re.Pattern[str] | None:
+    def wake(self) -> Wake | None:
         """Every piece: the line may end in it, or turn out to be none."""
+        return None
+
+
+class _RowWatch:
+    """Wakes at the first line that does not begin with a bar: rows can be read many at once."""
+
+    __slots__ = ("_at_start",)
+
+    def __init__(self, *, at_start: bool) -> None:
+        self._at_start = at_start
+
+    def __call__(self, text: str) -> bool | None:
+        if self._at_start:
+            first = text.lstrip(" \t")[:1]
+            if first and first != "|":
+                return True
+            self._at_start = not first
+        if "\n" in text or "\r" in text:
+            if _ROW_BREAK(text):
+                return True
+            self._at_start = text.rstrip(" \t")[-1] in "\n\r"
         return None
 
 
@@ -76,6 +98,7 @@ class TableReader:
         self._prose: Reader
         self._rows: list[str] = []
         self._size = 0
+        self._bars = False  # rows begin with a bar, as the head does
         self._at_row_start = True
         self._in_code = False
 
@@ -97,6 +120,7 @@ class TableReader:
         scan.boundaries.restart()
         window.drop_before(window.pos)
         self._rows = [head, rule]
+        self._bars = head.startswith("|")
         self._size = len(head) + len(rule)
         self._at_row_start = True
         scan.reader = self
@@ -107,7 +131,9 @@ class TableReader:
         scan, size = self._scan, len(data)
         while start < size and scan.reader is self:
             if self._at_row_start:
-                row = self._row_start(data, start, final)
+                row = self._whole_row(data, start)
+                if row == NEED_MORE:
+                    row = self._row_start(data, start, final)
                 if row == NEED_MORE:
                     break
                 start = row
@@ -126,8 +152,10 @@ class TableReader:
         """A row longer than a message is none."""
         self.end()
 
-    def wake(self) -> re.Pattern[str] | None:
+    def wake(self) -> Wake | None:
         """A row's end, and everything where a row may begin."""
+        if self._bars:
+            return _RowWatch(at_start=self._at_row_start)
         return None if self._at_row_start else _WAKE
 
     def finish(self) -> None:
@@ -146,14 +174,29 @@ class TableReader:
         scan.reader = self._prose
         scan.boundaries.retrigger()
 
+    def _whole_row(self, data: str, start: int) -> int:
+        """Takes a plain row that is there to its end, without reading its characters."""
+        found = _ROW_MARK.search(data, start)
+        if found is None or found.group() != "\n":
+            return NEED_MORE
+        stop, first = found.start(), data[start]
+        if stop - start >= self._scan.limits.body or (first != "|" and self._bars):
+            return NEED_MORE
+        row = data[start:stop].strip()
+        if first.isspace() or "|" not in row:
+            return NEED_MORE
+        self._make_room(row)
+        self._scan.window.skip(stop - start)
+        self._add(row)
+        return stop + 1
+
     def _row_start(self, data: str, start: int, final: bool) -> int:
         stop = start
         while stop < len(data) and data[stop] in " \t":
             stop += 1
         if stop == len(data) and not final and stop - start < _MAX_INDENT:
             return NEED_MORE
-        bars = self._rows[0].startswith("|")
-        if stop == len(data) or data[stop] == "\n" or (bars and data[stop] != "|"):
+        if stop == len(data) or data[stop] == "\n" or (self._bars and data[stop] != "|"):
             self.end()
             return start
         self._scan.window.skip(stop - start)
@@ -178,17 +221,25 @@ class TableReader:
         if "|" not in row:
             self.end()
             return False
+        self._make_room(row)
+        self._add(row)
+        return True
+
+    def _make_room(self, row: str) -> None:
+        """Gives out the rows so far if this one does not fit; the head is repeated."""
         if self._size + len(row) > self._scan.limits.rest:
-            self._give(window.base)
+            self._give(self._scan.window.base)
             del self._rows[2:]
             self._size = sum(map(len, self._rows))
+
+    def _add(self, row: str) -> None:
+        window = self._scan.window
         self._rows.append(row)
         self._size += len(row) + 1
         window.skip(1)
         window.drop_before(window.pos)
         self._at_row_start = True
         self._retrigger()
-        return True
 
     def _retrigger(self) -> None:
         window = self._scan.window

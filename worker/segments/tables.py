@@ -63,6 +63,8 @@ def aligned(rows: list[str], limit: int) -> tuple[str, ...]:
 
 def display_width(text: str) -> int:
     """Columns of `text` in a fixed-width font: two for East Asian wide, none for combining."""
+    if text.isascii():
+        return len(text)
     return sum(0 if unicodedata.combining(char) else 2 if _is_wide(char) else 1 for char in text)
 
 
@@ -71,7 +73,8 @@ def _is_wide(char: str) -> bool:
 
 
 def _aligned_row(row: list[str], widths: list[int]) -> str:
-    padded = (
-        cell + " " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=False)
-    )
+    padded = [
+        cell.ljust(width) if cell.isascii() else cell + " " * (width - display_width(cell))
+        for cell, width in zip(row, widths, strict=False)
+    ]
     return " | ".join(padded).rstrip().replace(FENCE, ZERO_WIDTH.join(FENCE))

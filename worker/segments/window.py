@@ -75,8 +75,9 @@ class Window:
 
     def drop_before(self, position: int) -> None:
         """Forgets the text in front of `position`."""
-        rest = self.text[position - self.base :]
-        self._parts = [rest] if rest else []
+        if self._parts:
+            rest = self.text[position - self.base :]
+            self._parts = [rest] if rest else []
         self.base = position
         keep = 0
         for index, (start, _) in enumerate(self._shifts):

@@ -5,6 +5,12 @@ Comes in: text. Goes out: offsets and lengths. Pure; any room of the worker may 
 
 import regex
 
+_LOOK_BACK_CHARS = 32
+"""Clusters are shorter (a family of four with skin tones has eleven code points)."""
+
+# Never extends what is before it (UAX 29: no Extend, no mark, no jamo, no flag, no pictogram).
+_STARTS = regex.compile(r"[ A-Za-z0-9\p{Han}\p{Hiragana}\p{Katakana}]")
+
 _GRAPHEME = regex.compile(r"\X")
 
 
@@ -36,9 +42,17 @@ def last_boundary(text: str, limit: int) -> int:
 
     The end of the text is none: its last grapheme may still grow.
     """
-    last = 0
-    for found in _GRAPHEME.finditer(text):
+    last = start = _safe_start(text, limit)
+    for found in _GRAPHEME.finditer(text, start):
         if found.start() > limit:
             break
         last = found.start()
     return last or limit
+
+
+def _safe_start(text: str, limit: int) -> int:
+    """A boundary some way in front of `limit`: a character that never continues another."""
+    start = min(limit, len(text)) - _LOOK_BACK_CHARS
+    while start > 0 and _STARTS.match(text, start) is None:
+        start -= 1
+    return max(start, 0)

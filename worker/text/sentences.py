@@ -4,6 +4,7 @@ Comes in: text. Goes out: offsets behind sentence ends. Pure; `worker.chunks` an
 `worker.segments` may import it.
 """
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -11,14 +12,14 @@ import regex
 
 from worker.text.lexicon import CLOSING_MARKS, END_MARKS, FULL_MARKS
 
-_ABBREVIATION = regex.compile(
+_ABBREVIATION = re.compile(
     r"mr|mrs|ms|dr|prof|rev|fr|sr|jr|inc|ltd|co|corp|llc|vs|etc|cf|viz|ibid|phd|md|st|ave|blvd|rd"
     r"|ln|sra|srta|sres|dra|mme|mlle|approx|dept|est|gen|gov|hon",
-    regex.I,
+    re.I,
 )
-_NUMBERED = regex.compile(r"no|p|pp|fig|vol|ch|sec|art|pt|nr|ref|eq", regex.I)
+_NUMBERED = re.compile(r"no|p|pp|fig|vol|ch|sec|art|pt|nr|ref|eq", re.I)
 _ACRONYM = regex.compile(r"(?:\p{L}\.)+\p{L}")
-_ENDS = regex.compile(r"[" + END_MARKS + r"]+|\n")
+_ENDS = re.compile(r"[" + END_MARKS + r"]+|\n")
 _LOOK_BACK_CHARS = 64  # the word before a mark; longer ones are no abbreviation
 
 
