@@ -15,7 +15,7 @@ from worker.failures import hints
 from worker.failures.facts import Facts
 from worker.failures.rules import RULES
 
-_OWN_CODES = frozenset(
+OWN_CODES = frozenset(
     {
         Cause.EMPTY_STREAM,
         Cause.STREAM_TRUNCATED,
@@ -67,7 +67,7 @@ def error_of(cause: Cause, *, message: str = "", code: str | None = None) -> Pro
 def _cause(fault: ProviderFault, facts: Facts) -> Cause:
     if fault.exception and (not fault.status or fault.status in _SUCCESS):
         return _transport_cause(fault.exception, facts.text)
-    if not fault.body and fault.code in _OWN_CODES:
+    if not fault.body and fault.code in OWN_CODES:
         return Cause(fault.code)
     return next((rule.cause for rule in RULES if rule.matches(facts)), Cause.UPSTREAM_ERROR)
 

@@ -150,7 +150,7 @@ RULES: tuple[Rule, ...] = (
         words=_words(r"exceeded your current quota"),
         not_codes=_any("resource_exhausted"),
         yes='429 {"error":{"message":"You exceeded your current quota, check your plan"}}',
-        no='429 {"error":{"status":"RESOURCE_EXHAUSTED","message":"You exceeded your current quota"}}',
+        no='429 {"error":{"status":"RESOURCE_EXHAUSTED","message":"exceeded your current quota"}}',
     ),
     Rule(
         cause=Cause.DATA_POLICY,
@@ -226,7 +226,7 @@ RULES: tuple[Rule, ...] = (
         no='400 {"error":{"message":"this model needs a valid temperature"}}',
     ),
     Rule(
-        # Elsewhere `deprecated` is about a parameter ("`temperature` is deprecated for this model").
+        # Elsewhere it is about a parameter ("`temperature` is deprecated for this model").
         cause=Cause.MODEL_NOT_FOUND,
         statuses=frozenset({404, 410}),
         words=_words(r"\bdeprecated\b", r"\bretired\b", r"\bdecommissioned\b"),
@@ -304,8 +304,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         cause=Cause.REGION_NOT_SUPPORTED,
         words=_words(r"location is not supported", r"not available in your (?:country|region)"),
-        yes='400 {"error":{"status":"FAILED_PRECONDITION","message":"User location is not supported"}}',
-        no='400 {"error":{"status":"FAILED_PRECONDITION","message":"location is unknown"}}',
+        yes='400 {"error":{"code":400,"message":"User location is not supported for the API"}}',
+        no='400 {"error":{"code":400,"message":"User location is unknown"}}',
     ),
     # -------------------------------------------------------------- status
     Rule(

@@ -1,0 +1,246 @@
+"""Takes reasoning out of visible text: `<think>` and its kin, and Harmony channels.
+
+Comes in: visible text, in any cutting. Goes out: pieces of text and of reasoning. Pure; a stage of
+`worker.chunks.processor`, on the backtick scanner of `worker.text`.
+
+Rules: tags of four names, any case, with an optional namespace and attributes, nest; a tag in code
+is text; an unclosed block is reasoning; a partial tag at the end is text; a closer without an
+opener makes reasoning of what is still held, and is never printed. Inside reasoning backticks
+protect nothing, so a bare `<think>` named in the reasoning hides the answer: that is counted as
+`unclosed`, and nothing is promoted from reasoning into the answer.
+"""
+
+import regex
+
+from worker.chunks.pieces import HoldTimer, Piece, Reasoned, Visible, merged
+from worker.text.scanner import MAX_UNSURE_CHARS, CodeScanner, CodeState
+
+MAX_NAME_CHARS = 64
+"""A partial tag without attributes is held up to here; namespaces are shorter."""
+MAX_TAG_CHARS = 180
+"""A tag with attributes, and a Harmony header; templates write some tens of characters."""
+HOLD_S = 4.0
+"""A partial tag or an undecided backtick waits this long: the room behind waits no longer."""
+
+_TAG = regex.compile(
+    r"<(?P<close>/?)(?:[A-Za-z][\w.-]*:)?(?:think|thinking|thought|reasoning)"
+    r"(?:\s[^<>]*)?(?P<empty>/?)>"
+    r"|<\|(?P<token>start|channel|message|end|return|call|constrain)\|>",
+    regex.IGNORECASE,
+)
+
+
+class ThinkTagStripper:
+    """One text. `reaches_back` is set when an orphan closer wants what later guards hold.
+
+    Counts: `stripped` blocks, `orphans`, and, after `flush`, `unclosed`.
+    """
+
+    def __init__(self) -> None:
+        self.stripped = 0
+        self.orphans = 0
+        self.unclosed = False
+        self.reaches_back = False
+        self._held = ""  # begins with `<` or a run of backticks that may grow
+        self._holds = 0
+        self._timer = HoldTimer(HOLD_S)
+        self._code = CodeScanner()
+        self._depth = 0
+        self._channel = _Channel()
+        self._space = _Space()
+        self._out: list[Visible | Reasoned] = []
+        self._since_tag = 0  # where, in `_out`, the text since the last tag begins
+
+    def feed(self, text: str) -> list[Piece]:
+        """Takes text and returns the pieces that are certain."""
+        return self._run(text, final=False)
+
+    def tick(self, now_s: float) -> list[Piece]:
+        """Decides what is held too long as if nothing followed."""
+        hold = self._holds if self._held else None
+        return self._run("", final=True) if self._timer.expired(hold, now_s) else []
+
+    def flush(self) -> list[Piece]:
+        """Ends the text: what is held is text, an open block is reasoning."""
+        pieces = self._run("", final=True)
+        self.unclosed = self._depth > 0
+        return pieces
+
+    def _run(self, text: str, *, final: bool) -> list[Piece]:
+        data, at = self._held + text, 0
+        self._out, self._since_tag, self.reaches_back = [], 0, False
+        while at < len(data):
+            after = self._step(data, at, final=final)
+            if after == at:
+                break
+            at = after
+        if len(data) != at and (at or not self._held):
+            self._holds += 1
+        self._held = data[at:]
+        return merged(self._out)
+
+    def _step(self, data: str, at: int, *, final: bool) -> int:
+        """Consumes one piece: up to a `<`, a tag, a run of backticks, a line end."""
+        if data[at] == "<":
+            return self._angle(data, at, final=final)
+        bracket = data.find("<", at)
+        end = len(data) if bracket < 0 else bracket
+        if self._is_visible():
+            end = min(end, self._code.take(data, at, final=final))
+        self._emit(data[at:end])
+        return end
+
+    def _is_visible(self) -> bool:
+        return not self._depth and self._channel.is_visible
+
+    # ------------------------------------------------------------------------------- tags
+
+    def _angle(self, data: str, at: int, *, final: bool) -> int:
+        if self._is_visible() and self._code.state is CodeState.FENCE:
+            return self._literal(data, at, at + 1, final=final)
+        found = _TAG.match(data, at, at + MAX_TAG_CHARS, partial=True)
+        if found is None:
+            return self._literal(data, at, at + 1, final=final)
+        if found.partial:
+            is_bounded = len(data) - at < _partial_limit(data, at)
+            return at if is_bounded and not final else self._literal(data, at, at + 1, final=final)
+        if self._is_visible() and self._code.state is CodeState.CANDIDATE:
+            is_code = self._code.closes(data[at : at + MAX_UNSURE_CHARS], final=final)
+            if is_code is None:
+                return at
+            if is_code:
+                return self._literal(data, at, found.end(), final=final)
+            self._code.drop()
+        self._obey(found)
+        return found.end()
+
+    def _literal(self, data: str, at: int, end: int, *, final: bool) -> int:
+        """What begins with `<` is text; the scanner may not jump over a line end in it."""
+        if self._is_visible():
+            end = min(end, self._code.take(data, at, final=final))
+        self._emit(data[at:end])
+        return end
+
+    def _obey(self, tag: "regex.Match[str]") -> None:
+        token = tag["token"]
+        if token:
+            self._channel.obey(token.lower())
+        elif not tag["close"]:
+            self._depth += 0 if tag["empty"] else 1
+        elif self._depth:
+            self._depth -= 1
+            if not self._depth:
+                self.stripped += 1
+                self._space.note_removed()
+        else:
+            self._turn_back()
+        self._since_tag = len(self._out)
+
+    def _turn_back(self) -> None:
+        """A closer without an opener: what was said since the last tag was reasoning."""
+        late = [Reasoned(piece.text) for piece in self._out[self._since_tag :]]
+        self.reaches_back = self.reaches_back or self._since_tag == 0
+        self._out[self._since_tag :] = late
+        self.orphans += 1
+        self._space.note_removed()
+
+    # ------------------------------------------------------------------------------- text
+
+    def _emit(self, text: str) -> None:
+        if not self._depth and self._channel.in_header:
+            text = self._channel.read_header(text)
+        if self._depth or self._channel.is_reasoning:
+            self._out.append(Reasoned(text))
+        else:
+            self._out.append(Visible(self._space.collapsed(text)))
+
+
+def _partial_limit(data: str, at: int) -> int:
+    """How long the partial tag at `at` may grow: only attributes go beyond a name."""
+    name = data[at : at + MAX_NAME_CHARS]
+    return MAX_TAG_CHARS if any(map(str.isspace, name)) else MAX_NAME_CHARS
+
+
+class _Channel:
+    """Harmony markup (gpt-oss): `<|channel|>analysis<|message|>...<|end|>`.
+
+    A header up to `<|message|>` vanishes; the channel `final`, or none, is text, any other is
+    reasoning. Without such markup everything is text.
+    """
+
+    __slots__ = ("_header", "_named", "in_header", "is_reasoning")
+
+    def __init__(self) -> None:
+        self.in_header = False
+        self.is_reasoning = False
+        self._named = False  # the header has a channel
+        self._header = ""
+
+    @property
+    def is_visible(self) -> bool:
+        return not self.in_header and not self.is_reasoning
+
+    def obey(self, word: str) -> None:
+        if word in {"start", "channel"}:
+            self.in_header, self.is_reasoning = True, False
+            self._named, self._header = word == "channel", ""
+        elif word == "message":
+            is_final = not self._named or self._header.lstrip().startswith("final")
+            self.in_header, self.is_reasoning = False, not is_final
+        elif word != "constrain":
+            self.in_header, self.is_reasoning = False, False
+
+    def read_header(self, text: str) -> str:
+        """Takes text of a header; one that is too long was none and comes back as text."""
+        self._header += text
+        if len(self._header) <= MAX_TAG_CHARS:
+            return ""
+        self.in_header = False
+        header, self._header = self._header, ""
+        return header
+
+
+class _Space:
+    """White space around a removed block: the larger side stays.
+
+    What stands before the block was given out already, so as much goes from behind it: blanks if
+    the text before ends in white space, line breaks as many as it ends in; at the start all.
+    """
+
+    __slots__ = ("_after_block", "_at_start", "_breaks", "_ends_blank")
+
+    def __init__(self) -> None:
+        self._after_block = False
+        self._at_start = True  # nothing but white space was shown yet
+        self._ends_blank = True  # the shown text is empty or ends in white space
+        self._breaks = 0  # line breaks at the end of the shown text
+
+    def note_removed(self) -> None:
+        self._after_block = True
+
+    def collapsed(self, text: str) -> str:
+        """The text without the white space that a removed block before it leaves over."""
+        if self._after_block:
+            text = self._without_surplus(text)
+        if not text:
+            return text
+        body = text.rstrip()
+        self._ends_blank = len(body) < len(text)
+        self._at_start = self._at_start and not body
+        self._breaks = text.count("\n", len(body)) + (0 if body else self._breaks)
+        return text
+
+    def _without_surplus(self, text: str) -> str:
+        at = 0
+        for char in text:
+            if not char.isspace():
+                break
+            if char == "\n":
+                if self._breaks <= 0 and not self._at_start:
+                    break
+                self._breaks -= 1
+            elif not self._ends_blank:
+                break
+            at += 1
+        self._after_block = at == len(text)
+        return text[at:]
