@@ -17,19 +17,25 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from ops.rehearsal.faults import Faults
+from ops.rehearsal.judges.anthropic import AnthropicJudge
+from ops.rehearsal.judges.google import GoogleJudge
 from ops.rehearsal.judges.openai_chat import ChatJudge
+from ops.rehearsal.judges.openai_responses import ResponsesJudge
 from ops.rehearsal.log import MAX_BODY_BYTES, Entry, RehearsalLog
 from ops.rehearsal.performance import Performance
 from ops.rehearsal.player import Pace, Playback
 from ops.rehearsal.scenarios import Choice, Scenario, beats_of, choose
 from ops.rehearsal.tokens import PromptCache, count_tokens
-from ops.rehearsal.values import Ask, Count, Fault, Judge, Voice
+from ops.rehearsal.values import Ask, Count, Facts, Fault, Judge, Voice
+from ops.rehearsal.voices.anthropic import AnthropicVoice
+from ops.rehearsal.voices.google import GoogleVoice
 from ops.rehearsal.voices.openai_chat import ChatVoice
+from ops.rehearsal.voices.openai_responses import ResponsesVoice
 
 MAX_REQUEST_BYTES = 20 * 1024 * 1024
 """A request above this is refused, as vendors do (Google 20 MB inline, Anthropic 32 MB)."""
 
-VoiceMaker = Callable[[Ask, int], Voice]
+VoiceMaker = Callable[[Ask, int, Facts], Voice]
 
 
 class Provider:
@@ -46,8 +52,13 @@ class Provider:
         """Judges a request and chooses its answer."""
         entry = self.log.open(request.url.path, time.monotonic(), time.time())
         entry.outcome = "refused"
-        key = judge.key(dict(request.headers))
-        ask = self._judged(await request.body(), request, judge, entry, key)
+        facts = Facts(
+            headers=dict(request.headers),
+            query=dict(request.query_params),
+            model=request.path_params.get("model"),
+        )
+        key = judge.key(facts)
+        ask = self._judged(await request.body(), facts, judge, entry, key)
         if isinstance(ask, Fault):
             return _refused(ask, judge, entry)
         entry.model = ask.model
@@ -59,10 +70,10 @@ class Provider:
         if (name := self._fault_of(choice, ask)) is not None:
             fault = self._faults.worded(name, judge.vendor, model=ask.model, key=key or "")
             return _refused(fault, judge, entry)
-        return self._playback(ask, choice, voice(ask, entry.number), judge, entry, key or "")
+        return self._playback(ask, choice, voice(ask, entry.number, facts), judge, entry, key or "")
 
     def _judged(
-        self, body: bytes, request: Request, judge: Judge, entry: Entry, key: str | None
+        self, body: bytes, facts: Facts, judge: Judge, entry: Entry, key: str | None
     ) -> Ask | Fault:
         if key is None:
             return self._faults.worded("missing_key", judge.vendor)
@@ -76,8 +87,7 @@ class Provider:
             return self._faults.worded("bad_json", judge.vendor)
         if len(body) <= MAX_BODY_BYTES:
             entry.body = msgspec.Raw(body)
-        model = request.path_params.get("model")
-        return judge.read(decoded, model, dict(request.query_params))
+        return judge.read(decoded, facts)
 
     def _fault_of(self, choice: Choice, ask: Ask) -> str | None:
         scenario = choice.scenario
@@ -118,8 +128,36 @@ def _refused(fault: Fault, judge: Judge, entry: Entry) -> Response:
     )
 
 
-def _chat_voice(ask: Ask, number: int) -> Voice:
+def _chat(ask: Ask, number: int, facts: Facts) -> Voice:
     return ChatVoice(ask.model, number, int(time.time()), wants_usage=ask.wants_usage)
+
+
+def _responses(ask: Ask, number: int, facts: Facts) -> Voice:
+    return ResponsesVoice(ask.model, number, int(time.time()))
+
+
+def _anthropic(ask: Ask, number: int, facts: Facts) -> Voice:
+    return AnthropicVoice(ask.model, number)
+
+
+def _google(ask: Ask, number: int, facts: Facts) -> Voice:
+    return GoogleVoice(ask.model, number, is_sse=facts.query.get("alt") == "sse")
+
+
+# With and without the version: a base URL may hold it or not.
+DOORS: tuple[tuple[tuple[str, ...], Judge, VoiceMaker], ...] = (
+    (("/chat/completions", "/v1/chat/completions"), ChatJudge(), _chat),
+    (("/responses", "/v1/responses"), ResponsesJudge(), _responses),
+    (("/v1/messages",), AnthropicJudge(), _anthropic),
+    (
+        (
+            "/models/{model:path}:streamGenerateContent",
+            "/v1beta/models/{model:path}:streamGenerateContent",
+        ),
+        GoogleJudge(),
+        _google,
+    ),
+)
 
 
 def build_app(provider: Provider) -> Starlette:
@@ -145,10 +183,10 @@ def build_app(provider: Provider) -> Starlette:
         body = {"object": "list", "data": models}
         return Response(msgspec.json.encode(body), media_type="application/json")
 
-    chat = ChatJudge()
+    doors = [door(path, judge, voice) for paths, judge, voice in DOORS for path in paths]
     return Starlette(
         routes=[
-            *(door(f"{at}/chat/completions", chat, _chat_voice) for at in ("", "/v1")),
+            *doors,
             Route("/v1/models", show_models),
             Route("/rehearsal/log", show_log, methods=["GET", "DELETE"]),
             Route("/rehearsal/scenarios", show_scenarios),

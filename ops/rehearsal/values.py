@@ -98,17 +98,25 @@ class Voice(Protocol):
         ...
 
 
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says outside of its body; `model` stands in the path at some vendors."""
+
+    headers: dict[str, str]
+    query: dict[str, str] = msgspec.field(default_factory=dict)
+    model: str | None = None
+
+
 class Judge(Protocol):
     """A vendor's door: its words for a fault, and what it accepts."""
 
     vendor: str
 
-    def key(self, headers: dict[str, str]) -> str | None:
+    def key(self, facts: Facts) -> str | None:
         """The API key of a request, None where it carries none."""
         ...
 
-    def read(self, body: object, model: str | None, query: dict[str, str]) -> Ask | Fault:
-        """Checks a decoded request; `model` comes from the path where the vendor has it there."""
+    def read(self, body: object, facts: Facts) -> Ask | Fault:
+        """Checks a decoded request."""
         ...
 
     def error_body(self, fault: Fault) -> bytes:

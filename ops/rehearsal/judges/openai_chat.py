@@ -17,8 +17,8 @@ from ops.rehearsal.judges.openai_chat_shapes import (
     ToolMessage,
     UserMessage,
 )
-from ops.rehearsal.judges.shape import Complaint, shaped, text_of
-from ops.rehearsal.values import Ask, Fault
+from ops.rehearsal.judges.shape import Complaint, bearer_token, shaped, text_of
+from ops.rehearsal.values import Ask, Facts, Fault
 from ops.rehearsal.voices.openai_chat import error_body
 
 MAX_STOPS = 4
@@ -34,16 +34,15 @@ class ChatJudge:
 
     vendor = "openai"
 
-    def key(self, headers: dict[str, str]) -> str | None:
+    def key(self, facts: Facts) -> str | None:
         """The bearer token."""
-        scheme, _, key = headers.get("authorization", "").partition(" ")
-        return key.strip() or None if scheme.lower() == "bearer" else None
+        return bearer_token(facts)
 
     def error_body(self, fault: Fault) -> bytes:
         """OpenAI's `{"error": {...}}`."""
         return error_body(fault)
 
-    def read(self, body: object, model: str | None, query: dict[str, str]) -> Ask | Fault:
+    def read(self, body: object, facts: Facts) -> Ask | Fault:
         """Checks shape, roles, ids and tool pairs."""
         try:
             request = shaped(body, ChatRequest)

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
+from ops.rehearsal.values import Facts
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -35,6 +37,12 @@ def shaped(body: object, kind: type[S]) -> S:
         raise Complaint(
             f"Invalid request: {message} at {param or 'the top level'}.", param
         ) from exc
+
+
+def bearer_token(facts: Facts) -> str | None:
+    """The key of OpenAI's two APIs."""
+    scheme, _, key = facts.headers.get("authorization", "").partition(" ")
+    return key.strip() or None if scheme.lower() == "bearer" else None
 
 
 def text_of(content: object) -> str:
