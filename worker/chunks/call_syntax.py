@@ -195,15 +195,18 @@ class JsonScan:
     `advance` goes on where it stopped; only a string that is not closed yet is read again.
     """
 
-    __slots__ = ("_at", "_stack", "_wants")
+    __slots__ = ("_at", "_is_closed", "_stack", "_wants")
 
     def __init__(self, start: int) -> None:
         self._at = start
+        self._is_closed = False
         self._stack = ""
         self._wants = "value"
 
     def advance(self, text: str) -> int | Undecided:
         """Where the object ends; `WAIT` if it is not closed, `NO` if it is no JSON."""
+        if self._is_closed:
+            return self._at
         while (found := _TOKEN.match(text, self._at)) is not None:
             kind = found.lastgroup or ""
             is_open_ended = found["text"] is not None and not found["closed"]
@@ -213,6 +216,7 @@ class JsonScan:
                 return Undecided.NO
             self._at = found.end()
             if not self._stack:
+                self._is_closed = True
                 return self._at
         return Undecided.WAIT if skip_space(text, self._at) == len(text) else Undecided.NO
 

@@ -163,13 +163,13 @@ class VerbatimCallParser:
 
     def _pass_code(self, end: re.Pattern[str], *, final: bool) -> bool:
         found = end.search(self._data, self._at)
-        if found is not None:
-            may_grow = found.end() == len(self._data) and found.group()[-1] == "`"
-            self._give_out(found.start() if may_grow and not final else found.end())
-            self._code = self._code if may_grow and not final else None
-            return self._code is None
-        self._give_out(len(self._data))
-        return False
+        ticks = 0 if final else len(self._data) - len(self._data.rstrip("`"))
+        if found is None or (ticks and found.end() == len(self._data)):
+            self._give_out(max(self._at, len(self._data) - ticks))
+            return False
+        self._give_out(found.end())
+        self._code = None
+        return True
 
     def _refuse(self) -> None:
         """The candidate is text: its opening is given out, and the rest is looked at again."""
