@@ -8,6 +8,7 @@ from typing import Self
 import msgspec
 
 from shared import keys
+from shared.causes import Cause
 from shared.config import Settings
 from shared.failures import FailureCategory, Fault
 from shared.segments import AttemptSuperseded, TurnDone, TurnEvent, TurnFailed
@@ -77,7 +78,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             superseded=_superseded(),
             cancelled=_counted(TurnDone(count=PLACEHOLDER, state=TurnState.CANCELLED)),
             expired=_counted(
-                _failed("request_timeout", FailureCategory.TIMEOUT, "No worker was free in time.")
+                _failed(
+                    Cause.REQUEST_TIMEOUT, FailureCategory.TIMEOUT, "No worker was free in time."
+                )
             ),
             lost=_counted(_lost(TurnState.FAILED)),
             dead=_counted(_lost(TurnState.DEAD)),
@@ -86,13 +89,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 def _lost(state: TurnState) -> TurnFailed:
     return msgspec.structs.replace(
-        _failed("worker_lost", FailureCategory.INTERNAL, "The reply was cut off on our side."),
+        _failed(Cause.WORKER_LOST, FailureCategory.INTERNAL, "The reply was cut off on our side."),
         state=state,
         retryable=True,
     )
 
 
-def _failed(cause: str, category: FailureCategory, headline: str) -> TurnFailed:
+def _failed(cause: Cause, category: FailureCategory, headline: str) -> TurnFailed:
     return TurnFailed(
         cause=cause,
         category=category,

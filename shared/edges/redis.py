@@ -21,6 +21,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
+from shared.edges.connections import CANCELLABLE
 from shared.errors import ConfigError, StoreError, StoreFull, StoreUnavailable, StoreUnsafe
 
 MIN_VERSION = (7, 0)
@@ -118,9 +119,11 @@ def connection_pool(
     if urlsplit(check_url(url)).scheme != "unix":
         options["socket_keepalive"] = True
     try:
-        return BlockingConnectionPool.from_url(url, **options)
+        pool = BlockingConnectionPool.from_url(url, **options)
     except ValueError as exc:
         raise ConfigError(f"TURNFLEET_REDIS_URL={safe_url(url)}: {exc}; write {EXAMPLE}") from exc
+    pool.connection_class = CANCELLABLE[pool.connection_class]
+    return pool
 
 
 def connect(url: str, *, blocking: bool = False, max_connections: int = MAX_CONNECTIONS) -> Redis:

@@ -2,6 +2,7 @@ from redis.asyncio import Redis
 
 from shared.edges.queue import Admission, Cancelled, TurnQueue, job_payload
 from shared.edges.records import TurnRecords
+from shared.edges.redis import within
 from shared.keys import Keys
 from shared.segments import AttemptSuperseded, TurnFailed
 from shared.turns import TurnState
@@ -59,7 +60,7 @@ async def test_a_cell_over_its_depth_is_refused(queue: TurnQueue):
 
 async def test_a_direct_message_counts_for_its_user(queue: TurnQueue, client: Redis, keys: Keys):
     await queue.admit(turn("l1", guild=None))
-    assert await client.hgetall(keys.depth) == {f"dm:{SNOWFLAKE - 1}".encode(): b"1"}
+    assert await within(client.hgetall(keys.depth)) == {f"dm:{SNOWFLAKE - 1}".encode(): b"1"}
 
 
 async def test_a_server_without_memory_refuses_new_turns_and_ends_running_ones(
@@ -112,7 +113,7 @@ async def test_a_provider_key_at_its_limit_parks_the_lane(
     await queue.admit(turn("l1", channel=1, guild=1))
     await queue.admit(turn("l2", channel=2, guild=2))
     (first,) = await queue.claim("w1", 10)
-    assert await client.llen(keys.parked("rehearsal:server")) == 1
+    assert await within(client.llen(keys.parked("rehearsal:server"))) == 1
     await queue.finish(first.token, TurnFailed(cause="x", category="internal"))
     assert (await claim_one(queue)).token.turn_id == "l2"
     assert await client.exists(keys.parked("rehearsal:server")) == 0
@@ -155,7 +156,7 @@ async def test_a_record_that_is_gone_frees_its_lane(queue: TurnQueue, client: Re
     await queue.admit(turn("next", channel=5))
     await client.delete(keys.turn("gone"))
     assert (await claim_one(queue)).token.turn_id == "next"
-    assert await client.hget(keys.totals, "depth") == b"1"
+    assert await within(client.hget(keys.totals, "depth")) == b"1"
 
 
 async def test_the_next_claim_supersedes_what_a_dead_worker_showed(

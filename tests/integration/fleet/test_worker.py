@@ -1,0 +1,370 @@
+"""`FleetWorker` in this process, on real servers, with jobs that tests control."""
+
+import asyncio
+import pickle
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from shared.config import Settings
+from shared.edges.queue import TurnQueue
+from shared.edges.records import TurnRecords
+from shared.edges.redis import within
+from shared.keys import Keys
+from shared.segments import TurnDone, TurnFailed
+from shared.turns import TurnOutcome, TurnState
+from tests.support.turns import out_entries, segment, turn, with_policy
+from worker.edges.fleet.jobs import encode_job
+from worker.edges.fleet.lease import Lease
+from worker.edges.fleet.mishaps import Mishap
+from worker.edges.fleet.worker import FleetWorker
+from worker.edges.outbox import Outbox
+
+DONE = TurnDone(count=0)
+OUTCOME = TurnOutcome(state=TurnState.DONE, segments=0)
+
+Job = Callable[[Lease, Outbox], Any]
+
+
+class Fleet:
+    """A worker under test and what it said."""
+
+    def __init__(self, worker: FleetWorker, mishaps: list[Mishap]) -> None:
+        self.worker = worker
+        self.mishaps = mishaps
+
+
+Start = Callable[..., AbstractAsyncContextManager[Fleet]]
+
+
+@pytest.fixture
+def start(queue: TurnQueue, records: TurnRecords, blocking: Redis) -> Start:
+    @asynccontextmanager
+    async def run(job: Job, *, name: str = "w1", **options: Any) -> AsyncIterator[Fleet]:
+        used = options.pop("queue", queue)
+
+        async def run_turn(ctx: dict[str, Any], turn_id: str) -> None:
+            lease = ctx["leases"][turn_id]
+            await job(lease, Outbox(used, records, lease))
+
+        mishaps: list[Mishap] = []
+
+        async def on_mishap(mishap: Mishap) -> None:
+            mishaps.append(mishap)
+
+        settings = Settings(slots=options.pop("slots", 8), drain_s=options.pop("drain_s", 5.0))
+        worker = FleetWorker(
+            [run_turn],
+            queue=used,
+            blocking=blocking,
+            settings=settings,
+            worker_id=name,
+            on_mishap=on_mishap,
+            **options,
+        )
+        task = asyncio.create_task(worker.serve(handle_signals=False))
+        try:
+            yield Fleet(worker, mishaps)
+        finally:
+            if not worker.is_draining:  # a second call means: in a hurry
+                worker.drain()
+            await task
+
+    return run
+
+
+async def finished(records: TurnRecords, turn_id: str) -> TurnState:
+    """Waits until a turn has ended, and says how."""
+    async with asyncio.timeout(10):
+        while True:
+            state = await records.state(turn_id)
+            if state not in (None, TurnState.QUEUED, TurnState.RUNNING):
+                assert state is not None
+                return state
+            await asyncio.sleep(0.005)
+
+
+async def answer(lease: Lease, outbox: Outbox) -> None:
+    await outbox.finish(DONE, OUTCOME)
+
+
+async def test_a_turn_runs_and_leaves_nothing_behind(
+    start: Start, queue: TurnQueue, records: TurnRecords, client: Redis, keys: Keys
+):
+    async def reply(lease: Lease, outbox: Outbox) -> None:
+        await outbox.send(segment(outbox.token, 1).segment)
+        await outbox.send(segment(outbox.token, 2).segment)
+        await outbox.finish(TurnDone(count=2), TurnOutcome(state=TurnState.DONE, segments=2))
+
+    async with start(reply) as fleet:
+        await queue.admit(turn("l1"))
+        assert await finished(records, "l1") is TurnState.DONE
+    assert [envelope.seq for envelope in await out_entries(client, keys)] == [1, 2, 3]
+    assert fleet.mishaps == []
+    assert await client.keys("arq:*") == []
+    assert await client.zcard(keys.leases) == 0
+
+
+async def test_turns_of_a_full_worker_start_when_a_slot_is_free(
+    start: Start, queue: TurnQueue, records: TurnRecords
+):
+    order: list[str] = []
+
+    async def note(lease: Lease, outbox: Outbox) -> None:
+        order.append(lease.turn_id)
+        await answer(lease, outbox)
+
+    async with start(note, slots=1):
+        for n in range(4):
+            await queue.admit(turn(f"l{n}", channel=n, guild=n))
+        for n in range(4):
+            await finished(records, f"l{n}")
+    assert order == ["l0", "l1", "l2", "l3"]
+
+
+async def test_a_full_worker_listens_for_turns_again(
+    start: Start, queue: TurnQueue, records: TurnRecords
+):
+    gates = {"l1": asyncio.Event(), "l2": asyncio.Event()}
+    gates["l2"].set()
+
+    async def wait(lease: Lease, outbox: Outbox) -> None:
+        await gates[lease.turn_id].wait()
+        await answer(lease, outbox)
+
+    async with start(wait, slots=1) as fleet:
+        await queue.admit(turn("l1", channel=1))
+        while fleet.worker.has_free_slot:
+            await asyncio.sleep(0.005)
+        gates["l1"].set()
+        await finished(records, "l1")
+        fleet.worker.poll_delay_s = 60.0
+        await queue.admit(turn("l2", channel=2))
+        async with asyncio.timeout(0.4):
+            await finished(records, "l2")
+
+
+async def failing(lease: Lease, outbox: Outbox) -> None:
+    raise ValueError("what the user wrote")
+
+
+async def returning(lease: Lease, outbox: Outbox) -> None:
+    return None
+
+
+async def cancelling(lease: Lease, outbox: Outbox) -> None:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("job", [failing, returning, cancelling])
+async def test_a_job_that_ends_without_an_event_ends_its_turn(
+    start: Start, queue: TurnQueue, records: TurnRecords, client: Redis, keys: Keys, job: Job
+):
+    async with start(job) as fleet:
+        await queue.admit(turn("l1"))
+        assert await finished(records, "l1") is TurnState.FAILED
+    (envelope,) = await out_entries(client, keys)
+    assert isinstance(envelope.event, TurnFailed)
+    assert (envelope.event.cause, envelope.event.category) == ("internal_error", "internal")
+    assert "user wrote" not in envelope.event.headline
+    assert [mishap.turn_id for mishap in fleet.mishaps] == ["l1"]
+
+
+async def test_a_job_over_its_time_ends_its_turn(
+    start: Start, queue: TurnQueue, records: TurnRecords
+):
+    async def hang(lease: Lease, outbox: Outbox) -> None:
+        await asyncio.Event().wait()
+
+    async with start(hang) as fleet:
+        fleet.worker.functions["run_turn"].timeout_s = 0.05
+        await queue.admit(turn("l1"))
+        assert await finished(records, "l1") is TurnState.FAILED
+    assert "time limit" in fleet.mishaps[0].reason
+
+
+class Explosive:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (pytest.fail, ("pickle was run",))
+
+
+BAD_JOBS = {
+    "pickle": pickle.dumps(Explosive()),
+    "no msgpack": b"\xc1garbage",
+    "unknown function": encode_job({"t": None, "f": "drop_all", "a": ["l1"], "k": {}, "et": 1}),
+    "wrong arguments": encode_job({"t": None, "f": "run_turn", "a": ["a", "b"], "k": {}, "et": 1}),
+    "other turn": encode_job({"t": None, "f": "run_turn", "a": ["l2"], "k": {}, "et": 1}),
+    "gone": None,
+}
+
+
+@pytest.mark.parametrize("payload", BAD_JOBS.values(), ids=BAD_JOBS.keys())
+async def test_a_job_that_cannot_be_run_ends_its_turn(
+    start: Start,
+    queue: TurnQueue,
+    records: TurnRecords,
+    client: Redis,
+    keys: Keys,
+    payload: bytes | None,
+):
+    await queue.admit(turn("l1"))
+    if payload is None:
+        await client.delete(keys.job("l1"))
+    else:
+        await client.set(keys.job("l1"), payload)
+    async with start(answer) as fleet:
+        assert await finished(records, "l1") is TurnState.FAILED
+    assert len(fleet.mishaps) == 1
+    assert fleet.mishaps[0].reason
+
+
+async def test_a_hook_that_fails_ends_nothing(start: Start, queue: TurnQueue, records: TurnRecords):
+    async def hook(worker: FleetWorker) -> None:
+        raise RuntimeError
+
+    async with start(answer, on_beat=hook, beat_s=0.01) as fleet:
+        await asyncio.sleep(0.05)
+        await queue.admit(turn("l1"))
+        assert await finished(records, "l1") is TurnState.DONE
+        assert fleet.worker.has_free_slot
+
+
+async def test_a_stop_reaches_a_silent_job_within_100_ms(
+    start: Start, queue: TurnQueue, records: TurnRecords
+):
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    heard_s: list[float] = []
+
+    async def silent(lease: Lease, outbox: Outbox) -> None:
+        begun.set()
+        await lease.stopped.wait()
+        heard_s.append(loop.time())
+        await outbox.finish(TurnDone(count=0, state=TurnState.CANCELLED), OUTCOME)
+
+    async with start(silent, slots=1):
+        await queue.admit(turn("l1"))
+        await begun.wait()
+        asked_s = loop.time()
+        assert await queue.cancel("l1") == "stopping"
+        assert await finished(records, "l1") is TurnState.CANCELLED
+    assert heard_s[0] - asked_s < 0.1
+
+
+async def test_a_stop_that_the_control_list_lost_comes_with_the_beat(
+    start: Start, queue: TurnQueue, records: TurnRecords, client: Redis, keys: Keys
+):
+    begun = asyncio.Event()
+
+    async def silent(lease: Lease, outbox: Outbox) -> None:
+        begun.set()
+        await lease.stopped.wait()
+        await outbox.finish(TurnDone(count=0, state=TurnState.CANCELLED), OUTCOME)
+
+    async with start(silent, beat_s=0.02):
+        await queue.admit(turn("l1"))
+        await begun.wait()
+        await within(client.hset(keys.turn("l1"), "cancel", "1"))
+        assert await finished(records, "l1") is TurnState.CANCELLED
+
+
+async def test_a_drain_lets_turns_end(start: Start, queue: TurnQueue, records: TurnRecords):
+    begun = asyncio.Event()
+
+    async def slow(lease: Lease, outbox: Outbox) -> None:
+        begun.set()
+        await asyncio.sleep(0.05)
+        await answer(lease, outbox)
+
+    async with start(slow) as fleet:
+        await queue.admit(turn("l1"))
+        await begun.wait()
+        fleet.worker.drain()
+        await queue.admit(turn("l2", channel=2))
+    assert await records.state("l1") is TurnState.DONE
+    assert await records.state("l2") is TurnState.QUEUED
+
+
+async def test_a_drain_hands_back_what_does_not_end(
+    start: Start, queue: TurnQueue, records: TurnRecords
+):
+    begun = asyncio.Event()
+
+    async def endless(lease: Lease, outbox: Outbox) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with start(endless, drain_s=0.01):
+        await queue.admit(turn("l1"))
+        await begun.wait()
+    record = await records.turn("l1")
+    assert record is not None
+    assert (record.state, record.attempt, record.crashes) == (TurnState.QUEUED, 1, 0)
+    async with start(answer, name="w2"):
+        assert await finished(records, "l1") is TurnState.DONE
+
+
+async def test_a_second_signal_hurries(start: Start, queue: TurnQueue, records: TurnRecords):
+    begun = asyncio.Event()
+
+    async def endless(lease: Lease, outbox: Outbox) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5), start(endless, drain_s=3600) as fleet:
+        await queue.admit(turn("l1"))
+        await begun.wait()
+        fleet.worker.drain()
+        fleet.worker.drain()
+    assert await records.state("l1") is TurnState.QUEUED
+
+
+async def test_a_worker_that_lost_its_lease_stops_in_silence(
+    start: Start, queue: TurnQueue, records: TurnRecords, client: Redis, keys: Keys
+):
+    """A stalled worker: its lease ends, it may even claim the same turn again itself."""
+    stalled = with_policy(queue, lease_ms=30, reap_gap_ms=3_600_000)
+    attempts: list[Lease] = []
+    cancelled: list[int] = []
+
+    async def run(lease: Lease, outbox: Outbox) -> None:
+        attempts.append(lease)
+        if len(attempts) > 1:
+            await answer(lease, outbox)
+            return
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(lease.token.attempt)
+            raise
+
+    # Beats only long after the lease: a blocked loop looks the same to the server.
+    async with start(run, queue=stalled, beat_s=3600, reap_s=0.01) as fleet:
+        await queue.admit(turn("l1"))
+        assert await finished(records, "l1") is TurnState.DONE
+    assert cancelled == [1]
+    assert [envelope.attempt for envelope in await out_entries(client, keys)] == [2]
+    assert [(m.cause, m.became) for m in fleet.mishaps] == [("worker_lost", "queued")]
+
+
+async def test_a_beat_tells_a_worker_that_its_turn_is_gone(
+    start: Start, queue: TurnQueue, client: Redis, keys: Keys
+):
+    ended = asyncio.Event()
+
+    async def wait(lease: Lease, outbox: Outbox) -> None:
+        try:
+            await client.delete(keys.turn("l1"))
+            await asyncio.Event().wait()
+        finally:
+            assert lease.lost.is_set()
+            ended.set()
+
+    async with start(wait, beat_s=0.01):
+        await queue.admit(turn("l1"))
+        async with asyncio.timeout(5):
+            await ended.wait()
+    assert await out_entries(client, keys) == []

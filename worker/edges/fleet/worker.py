@@ -1,0 +1,405 @@
+"""The worker process's heart: arq hosts it, the queue is ours.
+
+Comes in: turns of the queue, stops, signals. Goes out: running jobs with leases; every turn that a
+job leaves without a terminal event gets one here, or goes back to its lane. The composition root
+builds it.
+
+arq gives functions, context, job time limits and hooks. Overridden are `_poll_iteration` (arq walks
+every running job on each poll), `finish_job` and `finish_failed_job` (the only places through which
+all ends of a job pass, the silent ones included). `tests/unit/worker/edges/fleet/` holds arq to the
+names and signatures that this relies on.
+"""
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from functools import wraps
+from typing import Any
+
+from arq.worker import Function, Worker, func
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from shared.causes import Cause
+from shared.config import Settings
+from shared.edges.policy import BEAT_S, REAP_S
+from shared.edges.queue import Claimed, Finished, GivenBack, TurnQueue
+from shared.errors import Fenced, StoreError, StoreUnavailable
+from shared.failures import FailureCategory, Fault
+from shared.logs import fields
+from shared.segments import TurnFailed
+from worker.edges.fleet.jobs import arq_client, decode_job, encode_job, reason_of, refuse_pickle
+from worker.edges.fleet.lease import Holdings, Lease
+from worker.edges.fleet.mishaps import Mishap
+from worker.edges.fleet.wake import Stop, WakeListener, Woken
+
+POLL_S = 0.5
+"""The safety net below the wake tokens: what a token costs that was lost with a dying worker."""
+MAX_CLAIM = 8
+"""Turns of one claim: a burst is shared between workers, and the script stays under half a ms."""
+JOB_MARGIN_S = 30.0
+"""arq's time limit beyond the turn's own deadline: it ends jobs that ignore theirs."""
+CLEANUP_S = 5.0
+"""What cancelled jobs get to close their streams before the worker leaves them to the reaper."""
+RETRY_S = 0.2
+"""Between tries while Redis is away: soon enough to beat before anyone reaps."""
+ENOUGH_TRIES = 1_000_000
+"""arq counts hand-backs as tries; crashes are counted by the queue, which means it."""
+
+log = logging.getLogger(__name__)
+
+OnMishap = Callable[[Mishap], Awaitable[None]]
+OnBeat = Callable[["FleetWorker"], Awaitable[None]]
+
+
+async def _nothing(*_: object) -> None:
+    """A hook that does nothing."""
+
+
+class FleetWorker(Worker):
+    """Claims turns and runs them as arq jobs, each under a lease.
+
+    Args:
+        functions: job functions; `run_turn(ctx, turn_id)` finds `ctx["leases"][turn_id]`.
+        queue: the queue of the cell.
+        blocking: a client of its own for the wake list.
+        settings: slots, drain time, turn deadline.
+        worker_id: the name of this worker in leases and records; unique among living ones.
+        on_mishap: told of every turn that ended here rather than in its job, and of dead workers.
+        on_beat: called after each beat, to report the process.
+        ctx: what job functions find beside `leases`.
+        beat_s: seconds between beats.
+        reap_s: seconds between looks for dead workers.
+    """
+
+    def __init__(
+        self,
+        functions: Iterable[Callable[..., Awaitable[object]]],
+        *,
+        queue: TurnQueue,
+        blocking: Redis,
+        settings: Settings,
+        worker_id: str,
+        on_mishap: OnMishap = _nothing,
+        on_beat: OnBeat = _nothing,
+        ctx: dict[Any, Any] | None = None,
+        beat_s: float = BEAT_S,
+        reap_s: float = REAP_S,
+    ) -> None:
+        self.queue = queue
+        self.worker_id = worker_id
+        self.holdings = Holdings()
+        self.loop_lag_s = 0.0
+        self.last_claim_s = time.monotonic()
+        self._drain_s = settings.drain_s
+        self._beat_s = beat_s
+        self._reap_s = reap_s
+        self._on_mishap = on_mishap
+        self._on_beat = on_beat
+        self._listener = WakeListener(queue.redis, blocking, queue.keys, worker_id)
+        self._claiming = asyncio.Lock()
+        self._freed = asyncio.Event()
+        self._drain_asked = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._waits_for_turns = False
+        self._is_away = False
+        client = arq_client(queue.redis)
+        refuse_pickle(client)
+        super().__init__(
+            [self._guarded(function) for function in functions],
+            redis_pool=client,
+            handle_signals=False,
+            max_jobs=settings.slots,
+            job_timeout=settings.turn_deadline_s + JOB_MARGIN_S,
+            keep_result=0,
+            max_tries=ENOUGH_TRIES,
+            poll_delay=POLL_S,
+            job_serializer=encode_job,
+            job_deserializer=decode_job,
+            ctx={**(ctx or {}), "leases": self.holdings.by_turn, "worker_id": worker_id},
+            log_results=False,
+        )
+
+    # Life
+
+    @property
+    def has_free_slot(self) -> bool:
+        """Whether this worker would take a turn now."""
+        return self.allow_pick_jobs and self.job_counter < self.max_jobs
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it takes nothing new any more."""
+        return self._drain_asked.is_set()
+
+    def run(self) -> None:
+        """Runs until a signal, on the loop that was current when the worker was built."""
+        self.loop.run_until_complete(self.serve())
+
+    async def serve(self, *, handle_signals: bool = True) -> None:
+        """Runs until `drain` or a SIGTERM or SIGINT, then hands back what does not end in time.
+
+        A second signal ends the waiting. Cancelled, it leaves running turns to the reapers of
+        other workers.
+        """
+        numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
+        for number in numbers:
+            self.loop.add_signal_handler(number, self.drain)
+        try:
+            async with asyncio.TaskGroup() as group:
+                works = [self._host, self._wake_loop, self._refill_loop, self._reap_loop]
+                takers = [group.create_task(w(), name=w.__name__) for w in works]
+                beats = group.create_task(self._beat_loop(), name="beats")
+                await self._drain_asked.wait()
+                await self._drain()
+                for task in (*takers, beats):
+                    task.cancel()
+        finally:
+            for number in numbers:
+                self.loop.remove_signal_handler(number)
+        log.info("worker.stopped", extra=fields(worker_id=self.worker_id, left=len(self.holdings)))
+
+    def drain(self) -> None:
+        """Takes nothing new and ends when the running turns have; called again, at once."""
+        if self._drain_asked.is_set():
+            self._hurry.set()
+        self.allow_pick_jobs = False
+        self._drain_asked.set()
+
+    async def close(self) -> None:
+        """Nothing to close: clients and pools belong to the composition root."""
+
+    async def _drain(self) -> None:
+        log.info("worker.draining", extra=fields(running=len(self.holdings), drain_s=self._drain_s))
+        async with self._claiming:  # a claim that is under way holds its turns afterwards
+            pass
+        await self._wait_idle(self._drain_s)
+        for lease in self.holdings:
+            lease.give_back()
+        self._hurry.clear()
+        await self._wait_idle(CLEANUP_S)
+
+    async def _wait_idle(self, limit_s: float) -> None:
+        """Waits until no turn runs, somebody hurries, or the time is over."""
+        waits = {
+            asyncio.create_task(self.holdings.wait_idle(), name="idle"),
+            asyncio.create_task(self._hurry.wait(), name="hurry"),
+        }
+        try:
+            await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+
+    async def _host(self) -> None:
+        """Runs arq's own main loop, again when Redis was away at its start."""
+        while True:
+            try:
+                await super().main()
+            except (RedisError, OSError) as exc:
+                self._away(exc)
+            await asyncio.sleep(RETRY_S)
+
+    # Taking turns
+
+    async def _poll_iteration(self) -> None:
+        async with self._claiming:
+            n = min(self.max_jobs - self.job_counter, MAX_CLAIM)
+            if not self.allow_pick_jobs or n <= 0:
+                return
+            try:
+                claimed = await self.queue.claim(self.worker_id, n)
+            except StoreError as exc:
+                self._away(exc)
+                return
+            self._back()
+            self.last_claim_s = time.monotonic()
+            for turn in claimed:
+                await self._start(turn)
+
+    async def _start(self, turn: Claimed) -> None:
+        await self.sem.acquire()
+        self.job_counter += 1
+        lease = Lease(turn)
+        self.holdings.add(lease)
+        turn_id = lease.turn_id
+        task = self.loop.create_task(
+            self._run_leased(lease, self.tasks.get(turn_id)), name=f"turn {turn_id}"
+        )
+        self.tasks[turn_id] = task
+        task.add_done_callback(lambda done: self._ended(lease, done))
+
+    def _ended(self, lease: Lease, task: "asyncio.Task[None]") -> None:
+        self._release_sem_dec_counter_on_complete()
+        self.holdings.remove(lease)
+        if self.tasks.get(lease.turn_id) is task:
+            del self.tasks[lease.turn_id]
+        self._freed.set()
+        if not task.cancelled() and (exc := task.exception()) is not None:
+            log.error("turn.unsettled", extra=fields(turn_id=lease.turn_id, reason=repr(exc)))
+
+    async def _run_leased(self, lease: Lease, before: "asyncio.Task[None] | None") -> None:
+        """Runs one claimed turn as an arq job and settles what the job leaves.
+
+        Args:
+            lease: the turn.
+            before: this worker's own earlier run of the turn, which it has lost meanwhile.
+        """
+        running = self.holdings.by_turn
+        if before is not None:
+            if lease.turn_id in running:
+                running[lease.turn_id].lose()
+            await asyncio.wait({before})
+        running[lease.turn_id] = lease
+        try:
+            await self.run_job(lease.turn_id, lease.claimed.claimed_ms)
+        except (RedisError, OSError) as exc:
+            self._away(exc)
+            lease.is_given_back = True
+        except Exception as exc:  # noqa: BLE001  # a hook of arq's must not end a turn in silence
+            lease.error = lease.error or f"{type(exc).__name__}: {exc}"
+        finally:
+            running.pop(lease.turn_id, None)
+        await self._settle(lease)
+
+    def _guarded(self, function: Callable[..., Awaitable[object]]) -> Function:
+        """The job function as arq runs it: it never raises but to be cancelled."""
+
+        @wraps(function)
+        async def run(ctx: dict[Any, Any], *args: object, **kwargs: object) -> None:
+            lease = self.holdings.by_turn[ctx["job_id"]]
+            lease.begin()
+            try:
+                await function(ctx, *args, **kwargs)
+            except Fenced:
+                lease.lost.set()
+            except asyncio.CancelledError:
+                if not (lease.lost.is_set() or lease.is_given_back):
+                    lease.error = "the job was cancelled, by its time limit or from inside"
+                raise
+            except Exception as exc:  # whatever it was, the turn gets its end
+                lease.error = f"{type(exc).__name__}: {exc}"
+                log.exception("turn.job_failed", extra=fields(turn_id=lease.turn_id))
+            finally:
+                lease.end()
+
+        return func(run, name=function.__name__)
+
+    async def finish_job(self, job_id: str, finish: bool, *_: object, **__: object) -> None:
+        """Notes whether arq is done with a job; `_settle` does the writing, uncancelled."""
+        lease = self.holdings.by_turn[job_id]
+        if finish and lease.error is None:
+            lease.error = "the job ended without a terminal event"
+        lease.is_given_back = lease.is_given_back or not finish
+
+    async def finish_failed_job(self, job_id: str, result_data: bytes | None) -> None:
+        """Notes why arq gave a job up: no job, unreadable, or no such function."""
+        self.holdings.by_turn[job_id].error = reason_of(result_data)
+
+    async def _settle(self, lease: Lease) -> None:
+        """Ends the turn or hands it back, unless its job did so or somebody else has it."""
+        while not (lease.lost.is_set() or lease.is_finished):
+            try:
+                if lease.is_given_back and lease.error is None:
+                    await self.queue.release(lease.token)
+                    return
+                await self._fail(lease)
+                return
+            except StoreUnavailable as exc:
+                self._away(exc)
+                await asyncio.sleep(RETRY_S)
+
+    async def _fail(self, lease: Lease) -> None:
+        reason = lease.error or "the job ended in an unknown way"
+        event = TurnFailed(
+            cause=Cause.INTERNAL_ERROR,
+            category=FailureCategory.INTERNAL,
+            count=-1,
+            headline="Something went wrong on our side.",
+            fault=Fault.TURNFLEET,
+        )
+        if await self.queue.finish(lease.token, event) is Finished.OK:
+            lease.is_finished = True
+            await self._tell(Cause.INTERNAL_ERROR, lease.turn_id, reason, GivenBack.FAILED)
+
+    # Loops
+
+    async def _wake_loop(self) -> None:
+        while True:
+            self._waits_for_turns = self.has_free_slot
+            try:
+                woken = await self._listener.wait(for_turns=self._waits_for_turns)
+            except StoreError as exc:
+                self._away(exc)
+                await asyncio.sleep(RETRY_S)
+                continue
+            match woken:
+                case Woken():
+                    await self._poll_iteration()
+                case Stop():
+                    self.holdings.stop(woken.turn_id)
+                case None:
+                    pass
+
+    async def _refill_loop(self) -> None:
+        """After a full worker has a slot again: it did not listen for turns meanwhile."""
+        while True:
+            await self._freed.wait()
+            self._freed.clear()
+            if self._waits_for_turns or not self.has_free_slot:
+                continue
+            await self._poll_iteration()
+            try:
+                await self._listener.poke()
+            except StoreError as exc:
+                self._away(exc)
+
+    async def _beat_loop(self) -> None:
+        while True:
+            due_s = time.monotonic() + self._beat_s
+            await asyncio.sleep(self._beat_s)
+            self.loop_lag_s = max(0.0, time.monotonic() - due_s)
+            try:
+                for lease in await self.holdings.beat(self.queue):
+                    log.warning("turn.lost", extra=fields(turn_id=lease.turn_id))
+                self._back()
+            except StoreError as exc:
+                self._away(exc)
+            await self._safely(self._on_beat(self))
+
+    async def _reap_loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._reap_s)
+            try:
+                reaped = await self.queue.reap()
+            except StoreError as exc:
+                self._away(exc)
+                continue
+            for turn_id, became in reaped:
+                await self._tell(Cause.WORKER_LOST, turn_id, "its worker went silent", became)
+
+    # Saying so
+
+    async def _tell(self, cause: Cause, turn_id: str, reason: str, became: GivenBack) -> None:
+        mishap = Mishap(cause=cause, turn_id=turn_id, reason=reason, became=became)
+        await self._safely(self._on_mishap(mishap))
+
+    async def _safely(self, hook: Awaitable[None]) -> None:
+        """Awaits a hook, whose failure is not the worker's."""
+        try:
+            await hook
+        except Exception:
+            log.exception("worker.hook_failed")
+
+    def _away(self, exc: Exception) -> None:
+        """One line when Redis goes away, not one per try."""
+        if not self._is_away:
+            log.warning("redis.away", extra=fields(reason=str(exc)))
+        self._is_away = True
+
+    def _back(self) -> None:
+        if self._is_away:
+            log.info("redis.back")
+        self._is_away = False

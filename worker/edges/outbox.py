@@ -1,0 +1,178 @@
+"""The way back of one turn: fenced writes that wait for Redis and are never given up half-way.
+
+Comes in: segments and the terminal event of a turn. Goes out: entries of its out stream. It is the
+real `OutboxPort` of `worker.turn`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from shared.edges.queue import Appended, Finished, TurnQueue
+from shared.edges.records import TurnRecords
+from shared.errors import Fenced, FleetError, StoreError, StoreUnavailable
+from shared.logs import fields
+from shared.segments import Segment, SegmentReady, TurnDone, TurnFailed
+from shared.turns import AttemptToken, TurnOutcome
+from worker.edges.fleet.lease import Lease
+
+FIRST_WAIT_S = 0.05
+LONGEST_WAIT_S = 1.0
+"""Between tries while Redis is away or the stream is full; a gateway catches up in about that."""
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Outbox:
+    """Writes for one lease.
+
+    Every method waits while Redis is away: for as long as the caller lets it, whose deadline ends
+    the turn. A cancelled `send` may or may not have appended; the same segment sent again is a
+    duplicate that the server refuses.
+
+    Args:
+        queue: the queue that gave the lease.
+        records: where recordings are kept.
+        lease: the turn; its token follows `next_attempt`.
+        sleep: how to wait, for tests.
+    """
+
+    def __init__(
+        self,
+        queue: TurnQueue,
+        records: TurnRecords,
+        lease: Lease,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._queue = queue
+        self._records = records
+        self._lease = lease
+        self._sleep = sleep
+        # Kept until the turn ends: a server that forgot its last second gets them again.
+        self._segments: list[Segment] = []
+
+    @property
+    def token(self) -> AttemptToken:
+        """The attempt that may write now."""
+        return self._lease.token
+
+    async def send(self, segment: Segment) -> None:
+        """Appends a segment, waiting while the out stream is full.
+
+        Raises:
+            Fenced: another worker has the turn.
+        """
+        if segment.seq != len(self._segments) + 1:
+            raise FleetError(f"segment {segment.seq} follows {len(self._segments)}")
+        self._segments.append(segment)
+        await self._append_up_to(segment.seq)
+
+    async def next_attempt(self) -> AttemptToken:
+        """Starts the next attempt; what the old one showed is superseded in the same step.
+
+        Raises:
+            Fenced: another worker has the turn.
+        """
+        token = await self._until_answered(lambda: self._queue.next_attempt(self.token))
+        if token is None:
+            raise self._fenced()
+        self._lease.token = token
+        self._segments.clear()
+        return token
+
+    async def note_tool(self) -> None:
+        """Remembers that a tool is about to run: after that, shown text is never superseded.
+
+        Raises:
+            Fenced: another worker has the turn.
+        """
+        if not await self._until_answered(lambda: self._queue.note_tool(self.token)):
+            raise self._fenced()
+
+    async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
+        """Ends the turn with its one terminal event.
+
+        Cancelled, it completes the write before it gives way: a reply that is whole must not be
+        handed back and written once more.
+
+        Raises:
+            Fenced: another worker has the turn.
+        """
+        task = asyncio.create_task(self._finish(event, outcome), name=f"finish {self.token}")
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task_done, _ = await asyncio.wait({task}, timeout=LONGEST_WAIT_S)
+            if not task_done:
+                task.cancel()
+            raise
+
+    async def keep_recording(self, payload: bytes) -> None:
+        """Stores the recording of the current attempt; without Redis it is lost, and logged."""
+        try:
+            await self._records.save_recording(self.token.turn_id, self.token.attempt, payload)
+        except StoreError as exc:
+            log.warning("recording.lost", extra=fields(reason=str(exc), size=len(payload)))
+
+    async def _finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
+        while True:
+            answer = await self._until_answered(
+                lambda: self._queue.finish(self.token, event, outcome)
+            )
+            match answer:
+                case Finished.OK:
+                    self._lease.is_finished = True
+                    return
+                case Finished.FENCED:
+                    raise self._fenced()
+                case Finished.GAP:
+                    if event.count != len(self._segments):
+                        raise FleetError(f"{event.count} segments are counted, not sent")
+                    await self._append_up_to(event.count)
+
+    async def _append_up_to(self, seq: int) -> None:
+        """Appends the segments that the server does not know, `seq` the last."""
+        at, wait_s = seq, FIRST_WAIT_S
+        while at <= seq:
+            event = SegmentReady(segment=self._segments[at - 1])
+            number = at
+            answer = await self._until_answered(
+                lambda: self._queue.append(self.token, number, event)  # noqa: B023  # awaited here
+            )
+            match answer:
+                case Appended.OK | Appended.DUPLICATE:
+                    at, wait_s = at + 1, FIRST_WAIT_S
+                case Appended.FENCED:
+                    raise self._fenced()
+                case Appended.GAP:
+                    at = await self._accepted() + 1
+                case Appended.BACKPRESSURE:
+                    await self._sleep(wait_s)
+                    wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+
+    async def _accepted(self) -> int:
+        known = await self._until_answered(lambda: self._queue.accepted(self.token))
+        if known is None:
+            raise self._fenced()
+        return known
+
+    async def _until_answered(self, call: Callable[[], Awaitable[T]]) -> T:
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                return await call()
+            except StoreUnavailable as exc:
+                log.debug("outbox.waits", extra=fields(reason=str(exc)))
+            if self._lease.lost.is_set():
+                raise self._fenced()
+            await self._sleep(wait_s)
+            wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+
+    def _fenced(self) -> Fenced:
+        self._lease.lost.set()
+        return Fenced(f"attempt {self.token.attempt} of {self.token.turn_id} was taken over")
