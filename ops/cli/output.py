@@ -4,9 +4,10 @@ Comes in: values of the triage and fleet layers. Goes out: text on stdout, safe 
 it. Messages for people (progress, hints) go to stderr, so that stdout is data.
 """
 
+import contextlib
 import csv
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Final
@@ -155,3 +156,17 @@ def _json_value(value: object) -> object:
 
 def _write(text: str) -> None:
     sys.stdout.write(text + "\n")
+
+
+@contextlib.contextmanager
+def progress(first: str) -> Iterator[Callable[[str], None]]:
+    """Shows a line that changes while something long goes on: on stderr, on a terminal only.
+
+    Gives the function that changes it.
+    """
+    screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    if not screen.is_terminal:
+        yield lambda _line: None
+        return
+    with screen.status(Text(first)) as status:
+        yield lambda line: status.update(Text(one_line(line, CELL_CHARS)))

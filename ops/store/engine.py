@@ -109,7 +109,7 @@ class Database:
             StoreRejected: the database refuses the data.
             StoreUnavailable: it is away, full, read-only, locked, or has no tables yet.
         """
-        if self.read_only and self._is_missing():
+        if self.read_only and self.is_missing():
             raise StoreUnavailable(
                 f"there is no database at {self.name} yet; `turnfleet recorder` makes it, "
                 "or `turnfleet db upgrade`"
@@ -118,7 +118,8 @@ class Database:
             async with self._engine.begin() as connection:
                 yield connection
 
-    def _is_missing(self) -> bool:
+    def is_missing(self) -> bool:
+        """Whether it is a file that nobody has made yet."""
         return self.is_sqlite and not Path(str(self.url.database)).exists()
 
     async def close(self) -> None:
