@@ -186,8 +186,10 @@ class ChunkProcessor:
 
     def _is_parted(self, index: int, new: str) -> bool:
         """Whether a new text block needs a paragraph before it: nothing else parts the two."""
+        if self._text_index < 0:
+            return False
         follows_text = self._last_index == self._text_index == index - 1
-        if self._text_index < 0 or follows_text:
+        if follows_text and index not in self._meta().message_starts:
             return False
         return bool(new) and not new[0].isspace() and not self._last_char.isspace()
 
@@ -343,8 +345,8 @@ class ChunkProcessor:
             "response_id": meta.response_id,
         }
         found = self.diagnostics.found()
-        if meta.skipped or meta.unknown:
-            found |= {"skipped_events": meta.skipped, "unknown_events": meta.unknown}
+        if meta.skipped:
+            found["skipped_events"] = meta.skipped
         if found or self._debug:
             metadata["diagnostics"] = found
         return metadata

@@ -24,6 +24,7 @@ class Meta(msgspec.Struct, kw_only=True, omit_defaults=True):
         argument_states: by call id, every call whose state is not `ok`.
         reasoning_encrypted: OpenRouter's encrypted reasoning, to be sent back unmodified.
         grounding: Google's grounding and citation metadata, the last that came.
+        message_starts: indices of text blocks that begin a further message of the same reply.
         stray: the beginning of a body that was no event stream (a proxy's page, bare JSON).
     """
 
@@ -40,4 +41,5 @@ class Meta(msgspec.Struct, kw_only=True, omit_defaults=True):
     argument_states: dict[str, ArgumentState] = msgspec.field(default_factory=dict)
     reasoning_encrypted: list[object] = msgspec.field(default_factory=list)
     grounding: object = None
+    message_starts: list[int] = msgspec.field(default_factory=list)
     stray: str | None = None

@@ -133,6 +133,8 @@ class OpenAIResponses:
     def _text_at(self, index: int | None, content_index: int) -> TextPart:
         block = self._texts.get((index, content_index))
         if block is None:
+            if self._texts and not content_index:
+                self._reply.meta.message_starts.append(len(self._reply.blocks))
             block = self._texts[index, content_index] = self._reply.open_text()
         return block
 
