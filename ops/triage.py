@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Select, func, or_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, func, or_, select
 
 from ops.store.engine import Database
 from ops.store.tables import error_groups, error_logs
@@ -37,8 +37,8 @@ class ErrorFilter(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str | None = None
     turn_id: str | None = None
     text: str | None = None
-    before_seq: int | None = None
-    """The `seq` of the last record of the page before."""
+    before: tuple[datetime, int] | None = None
+    """`created_at` and `seq` of the last record of the page before."""
     limit: int = 50
 
 
@@ -218,8 +218,11 @@ def _conditions(wanted: ErrorFilter) -> list[ColumnElement[bool]]:
         conditions.append(_is_cause(wanted.cause))
     if wanted.text is not None:
         conditions.append(logs.error_message.icontains(wanted.text, autoescape=True))
-    if wanted.before_seq is not None:
-        conditions.append(logs.seq < wanted.before_seq)
+    if wanted.before is not None:
+        moment, seq = wanted.before
+        conditions.append(
+            or_(logs.created_at < moment, and_(logs.created_at == moment, logs.seq < seq))
+        )
     return conditions
 
 

@@ -1,0 +1,178 @@
+"""`turnfleet errors` and `db` over both databases."""
+
+import asyncio
+import csv
+import io
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ops.cli.exits import Exit
+from ops.store.engine import Database, database_url
+from ops.store.errors import write_reports
+from ops.store.migrate import upgrade
+from ops.triage import ErrorFilter, ErrorRecord, list_errors
+from shared.failures import ErrorReport, ReportCategory
+from tests.support.cli import Command
+from tests.support.reports import a_report
+
+NOW_MS = time.time_ns() // 1_000_000
+
+REPORTS = [
+    a_report(id="0190aaaa-0000-7000-8000-000000000001", message="key refused", turn_id="m7"),
+    a_report(
+        id="0190aaaa-0000-7000-8000-000000000002",
+        message="100% of \x1b[31mquota_\u202e used",
+        error_type="insufficient_balance",
+        guild_id=1102,
+        turn_id="m7",
+        attempt=2,
+        stack_trace="Traceback\n  one\x1b[2J",
+    ),
+    a_report(
+        id="0190bbbb-0000-7000-8000-000000000003",
+        message="=cmd()",
+        category=ReportCategory.INTERNAL,
+        error_type="uncaught",
+        provider="google",
+        model="gemini",
+        guild_id=None,
+        turn_id="m8",
+    ),
+    a_report(
+        id="0190cccc-0000-7000-8000-000000000004", created_ms=NOW_MS - 7_200_000, message="old"
+    ),
+]
+
+
+def fill(url: str, tmp_path: Path, reports: list[ErrorReport]) -> None:
+    async def run() -> None:
+        database = Database(database_url(url, tmp_path))
+        await upgrade(database)
+        await write_reports(database, reports, datetime.now(UTC))
+        await database.close()
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def turnfleet(empty_url: str, tmp_path: Path) -> Command:
+    fill(empty_url, tmp_path, REPORTS)
+    return Command(tmp_path, {"database_url": empty_url})
+
+
+def ids(turnfleet: Command, *options: str) -> list[str]:
+    result = turnfleet("errors", "list", "-o", "json", *options)
+    assert result.exit_code == 0, result.stderr
+    return [row["id"][-1] for row in json.loads(result.stdout)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param((), "1234", id="all"),
+        pytest.param(("--since", "1h"), "123", id="since"),
+        pytest.param(("--cause", "invalid_key"), "14", id="cause"),
+        pytest.param(("--category", "internal"), "3", id="category"),
+        pytest.param(("--guild", "1102"), "2", id="guild"),
+        pytest.param(("--provider", "google", "--model", "gemini"), "3", id="provider_and_model"),
+        pytest.param(("--turn", "m7"), "12", id="turn"),
+        pytest.param(("--text", "QUOTA_"), "2", id="text_in_any_case"),
+        pytest.param(("--text", "100%"), "2", id="text_is_no_pattern"),
+        pytest.param(("--text", "%"), "2", id="percent_is_a_character"),
+        pytest.param(("--user", "999"), "", id="nobody"),
+    ],
+)
+def test_filters(turnfleet: Command, options: tuple[str, ...], expected: str):
+    assert sorted(ids(turnfleet, *options)) == list(expected)
+
+
+def test_the_newest_is_first_and_the_limit_holds(turnfleet: Command):
+    assert ids(turnfleet)[-1] == "4"
+    assert len(ids(turnfleet, "--limit", "2")) == 2
+
+
+def test_a_group_can_be_named_by_the_beginning_of_its_hash(turnfleet: Command):
+    (row,) = json.loads(turnfleet("errors", "list", "--guild", "1102", "-o", "json").stdout)
+    assert ids(turnfleet, "--cause", row["group_hash"][:12]) == ["2"]
+    assert ids(turnfleet, "--cause", row["group_hash"]) == ["2"]
+
+
+def test_hostile_text_is_harmless_in_tables_and_csv(turnfleet: Command):
+    table = turnfleet("errors", "list").stdout
+    assert "100% of �[31mquota_� used" in table
+    rows = list(csv.DictReader(io.StringIO(turnfleet("errors", "list", "-o", "csv").stdout)))
+    assert next(row for row in rows if row["id"].endswith("3"))["error_message"] == "'=cmd()"
+    assert "\x1b" not in turnfleet("errors", "list", "-o", "json").stdout
+
+
+def test_top_ranks_causes(turnfleet: Command):
+    rows = json.loads(turnfleet("errors", "top", "-o", "json").stdout)
+    assert (rows[0]["error_type"], rows[0]["errors"], rows[0]["guilds"]) == ("invalid_key", 2, 1)
+    assert len(rows) == 3
+    assert "invalid_key" in turnfleet("errors", "top").stdout
+
+
+@pytest.mark.parametrize("part", ["0190aaaa-0000-7000-8000-000000000002", "000000000002"])
+def test_show_has_the_error_its_cause_its_turn_and_its_stack(turnfleet: Command, part: str):
+    detail = json.loads(turnfleet("errors", "show", part, "-o", "json").stdout)
+    assert detail["error"]["error_metadata"] == {"roles": ["user"], "chunks": None}
+    assert detail["cause"]["seen_count"] == 1
+    assert [one["id"][-1] for one in detail["turn"]] == ["1", "2"]
+    table = turnfleet("errors", "show", part).stdout
+    for words in ("insufficient_balance", "Cause", "Failures of turn m7", "Stack", "one�[2J"):
+        assert words in table
+
+
+def test_show_of_nothing_ends_with_4(turnfleet: Command):
+    result = turnfleet("errors", "show", "ffffffff")
+    assert (result.exit_code, result.stdout) == (Exit.MISSING, "")
+
+
+def test_show_of_several_asks_for_more(turnfleet: Command):
+    result = turnfleet("errors", "show", "0190aaaa")
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "several" in result.stderr
+
+
+def test_db_upgrade_and_status(empty_url: str, tmp_path: Path):
+    turnfleet = Command(tmp_path, {"database_url": empty_url})
+    if empty_url.startswith("sqlite"):
+        assert turnfleet("errors", "list").exit_code == Exit.BAD_INPUT
+        assert turnfleet("db", "status").exit_code == Exit.BAD_INPUT
+    else:
+        assert turnfleet("db", "status", "--check").exit_code == Exit.FOUND
+    first = json.loads(turnfleet("db", "upgrade", "-o", "json").stdout)
+    again = json.loads(turnfleet("db", "upgrade", "-o", "json").stdout)
+    assert (first["before"], first["result"]) == (None, "upgraded")
+    assert again["result"] == "nothing to do"
+    status = turnfleet("db", "status", "--check", "-o", "json")
+    assert (status.exit_code, json.loads(status.stdout)["errors"]) == (0, 0)
+
+
+def test_no_errors_is_said(empty_url: str, tmp_path: Path):
+    fill(empty_url, tmp_path, [])
+    result = Command(tmp_path, {"database_url": empty_url})("errors", "list")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No errors match.\n")
+
+
+def test_pages_follow_each_other_without_gap(empty_url: str, tmp_path: Path):
+    moments = [NOW_MS - number % 4 for number in range(25)]
+    fill(empty_url, tmp_path, [a_report(created_ms=moment) for moment in moments])
+
+    async def pages() -> list[ErrorRecord]:
+        database = Database(database_url(empty_url, tmp_path), read_only=True)
+        seen: list[ErrorRecord] = []
+        before = None
+        while page := await list_errors(database, ErrorFilter(limit=10, before=before)):
+            seen += page
+            before = (page[-1].created_at, page[-1].seq)
+        await database.close()
+        return seen
+
+    seen = asyncio.run(pages())
+    assert len({record.id for record in seen}) == len(seen) == 25
+    assert seen == sorted(seen, key=lambda one: (one.created_at, one.seq), reverse=True)
