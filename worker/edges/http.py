@@ -91,7 +91,7 @@ class HttpEdge:
             )
             response = await self._client.send(outgoing, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise EndpointError(type(exc).__name__) from exc
+            raise EndpointError(_name_of(exc)) from exc
         try:
             yield HttpResponse(response)
         finally:
@@ -100,3 +100,13 @@ class HttpEdge:
     async def close(self) -> None:
         """Closes all connections."""
         await self._client.aclose()
+
+
+def _name_of(exc: Exception) -> str:
+    """The class name of what went wrong; a refused connection by its own name, deep inside."""
+    cause: BaseException | None = exc
+    while cause is not None:
+        if isinstance(cause, ConnectionRefusedError):
+            return ConnectionRefusedError.__name__
+        cause = cause.__cause__ or cause.__context__
+    return type(exc).__name__

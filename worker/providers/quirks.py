@@ -342,3 +342,8 @@ def resolve(provider: str, table: Mapping[str, ProviderRow] = PROVIDERS) -> Prov
     """The row of a provider; a name without a row is a custom endpoint of that name."""
     row = table.get(provider.lower())
     return row if row is not None else msgspec.structs.replace(CUSTOM, name=provider)
+
+
+def is_custom(row: ProviderRow) -> bool:
+    """Whether a row is no known vendor's, but a server that somebody named themselves."""
+    return row.name not in PROVIDERS

@@ -6,8 +6,9 @@ so that a normalization bug is reproduced exactly.
 
 from collections.abc import Iterable
 
-from shared.segments import Segment
-from shared.turns import ToolSpec
+from shared.secrets import Secret
+from shared.segments import DeliveryMode, Segment
+from shared.turns import Target, TurnRequest
 from worker.chunks.processor import ChunkProcessor
 from worker.chunks.types import (
     DoneChunk,
@@ -20,6 +21,8 @@ from worker.chunks.types import (
 )
 from worker.normalize.events import StreamEvent
 from worker.normalize.normalizer import StreamNormalizer
+from worker.providers.quirks import is_custom, resolve
+from worker.providers.streams import normalizer_for
 from worker.segments.buffer import SegmentBuffer
 
 
@@ -99,6 +102,28 @@ class Pipeline:
         return segments
 
 
-def tool_names(tools: Iterable[ToolSpec]) -> tuple[str, ...]:
-    """The names of the exposed tools, as the rooms want them."""
-    return tuple(tool.name for tool in tools)
+def pipeline_for(
+    request: TurnRequest, target: Target, attempt: int, secrets: Iterable[Secret] = ()
+) -> Pipeline:
+    """The rooms of one attempt at `target`, as the worker and replay build them.
+
+    Args:
+        request: the turn.
+        target: the turn's own target, or a fallback.
+        attempt: the number that its segments carry.
+        secrets: what the attempt sends, kept out of error messages.
+    """
+    row = resolve(target.provider)
+    names = tuple(tool.name for tool in request.tools)
+    normalizer = normalizer_for(target.provider, target.model, names, target.api)
+    processor = ChunkProcessor(
+        provider=target.provider,
+        model=target.model,
+        tools=request.tools,
+        verbatim_tools=row.quirks.verbatim_tools,
+        custom_endpoint=is_custom(row),
+        meta=lambda: normalizer.meta,
+        secrets=secrets,
+    )
+    buffer = SegmentBuffer(request.turn_id, attempt, mode=DeliveryMode(request.delivery_mode))
+    return Pipeline(normalizer=normalizer, processor=processor, buffer=buffer)

@@ -1,0 +1,187 @@
+"""The worker process: composition, life and orderly end.
+
+Comes in: settings and the environment's keys. Goes out: a running worker. `worker.__main__` imports
+it, and `turnfleet worker` starts that.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Mapping
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared import __version__
+from shared.config import Settings, data_dir
+from shared.edges.queue import TurnQueue
+from shared.edges.records import ProcessRecord, TurnRecords
+from shared.edges.redis import check_server, connect
+from shared.edges.reporter import Reporter, new_report_id, stream_sender
+from shared.edges.spool import Spool
+from shared.errors import ConfigError
+from shared.keys import Keys
+from shared.logs import fields
+from shared.secrets import Secret
+from worker.edges.clock import SystemClock
+from worker.edges.fleet.mishaps import Mishap, report_of
+from worker.edges.fleet.worker import FleetWorker
+from worker.edges.http import HttpEdge
+from worker.edges.outbox import Outbox
+from worker.providers.endpoints import server_endpoint
+from worker.providers.quirks import PROVIDERS
+from worker.tasks import run_turn
+from worker.turn.ports import TimeLimits
+from worker.turn.runner import TurnRunner
+
+log = logging.getLogger(__name__)
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is made of."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    worker_id: str
+    redis: Redis
+    blocking: Redis
+    queue: TurnQueue
+    records: TurnRecords
+    reporter: Reporter
+    http: HttpEdge
+    clock: SystemClock
+
+
+def provider_keys(environ: Mapping[str, str]) -> list[Secret]:
+    """The deployment's own provider keys, which no text of this process may show."""
+    names = {row.key_env for row in PROVIDERS.values() if row.key_env}
+    return [Secret(environ[name]) for name in sorted(names) if environ.get(name)]
+
+
+async def serve(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Runs a worker until SIGTERM or SIGINT, then drains.
+
+    Raises:
+        ConfigError, StoreUnavailable, StoreUnsafe: it cannot start.
+    """
+    async with _parts(settings, environ) as parts:
+        resending = asyncio.create_task(parts.reporter.run(), name="reporter")
+        worker = _worker(parts)
+        log.info("worker.started", extra=fields(worker_id=parts.worker_id, slots=settings.slots))
+        try:
+            await worker.serve()
+        finally:
+            resending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await resending
+            await parts.records.forget_process(parts.worker_id)
+
+
+def _worker(parts: Parts) -> FleetWorker:
+    async def on_mishap(mishap: Mishap) -> None:
+        record = await parts.records.turn(mishap.turn_id)
+        report = report_of(
+            mishap,
+            record,
+            report_id=new_report_id(),
+            now_ms=parts.clock.epoch_ms(),
+            worker_id=parts.worker_id,
+        )
+        await parts.reporter.report(report)
+
+    started_ms = parts.clock.epoch_ms()
+
+    async def on_beat(worker: FleetWorker) -> None:
+        record = ProcessRecord(
+            process_id=parts.worker_id,
+            role="worker",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=__version__,
+            started_ms=started_ms,
+            seen_ms=parts.clock.epoch_ms(),
+            slots=parts.settings.slots,
+            running=len(worker.holdings),
+            is_draining=worker.is_draining,
+            loop_lag_ms=round(worker.loop_lag_s * 1000),
+        )
+        await parts.records.report_process(record)
+
+    return FleetWorker(
+        [run_turn],
+        queue=parts.queue,
+        blocking=parts.blocking,
+        settings=parts.settings,
+        worker_id=parts.worker_id,
+        on_mishap=on_mishap,
+        on_beat=on_beat,
+        ctx={
+            "runner": _runner(parts),
+            "outbox_of": lambda lease: Outbox(parts.queue, parts.records, lease),
+        },
+    )
+
+
+def _runner(parts: Parts) -> TurnRunner:
+    settings = parts.settings
+    return TurnRunner(
+        provider=parts.http,
+        reporter=parts.reporter,
+        endpoint_of=lambda name: server_endpoint(name, settings.endpoints, parts.environ),
+        limits=TimeLimits(
+            first_byte_s=settings.first_byte_s,
+            between_chunks_s=settings.between_chunks_s,
+            whole_stream_s=settings.whole_stream_s,
+            turn_deadline_s=settings.turn_deadline_s,
+        ),
+        clock=parts.clock,
+        say=_say,
+        worker_id=parts.worker_id,
+        new_report_id=new_report_id,
+        records_always=settings.record == "always",
+    )
+
+
+@contextlib.asynccontextmanager
+async def _parts(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[Parts]:
+    if settings.redis_url is None:
+        raise ConfigError(
+            "TURNFLEET_REDIS_URL is not set: start the worker with `turnfleet up`, "
+            "or name a server, such as redis://localhost:6379/0"
+        )
+    keys = Keys(settings.cell, settings.partitions)
+    worker_id = f"worker-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    redis = connect(settings.redis_url)
+    blocking = connect(settings.redis_url, blocking=True)
+    http = HttpEdge()
+    try:
+        await check_server(redis, settings.redis_url, allow_unsafe=settings.allow_unsafe_redis)
+        spool = Spool(data_dir(settings) / "spool", worker_id)
+        reporter = Reporter(stream_sender(redis, keys), spool, secrets=provider_keys(environ))
+        try:
+            yield Parts(
+                settings=settings,
+                environ=environ,
+                worker_id=worker_id,
+                redis=redis,
+                blocking=blocking,
+                queue=TurnQueue(redis, keys, settings),
+                records=TurnRecords(redis, keys),
+                reporter=reporter,
+                http=http,
+                clock=SystemClock(),
+            )
+        finally:
+            reporter.close()
+    finally:
+        await http.close()
+        await blocking.aclose()
+        await redis.aclose()
+
+
+def _say(key: str, _locale: str) -> str:
+    """The public text of a key."""
+    return "The reply could not be finished." if key.startswith("failure.") else key

@@ -1,0 +1,94 @@
+"""What a turn needs of the world, as protocols that `worker.edges` fulfils.
+
+Comes in: nothing. Goes out: the shapes that `runner` is written against. The fakes of the tests
+fulfil them too.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+from shared.failures import ErrorReport
+from shared.secrets import Secret
+from shared.segments import Segment, TurnDone, TurnFailed
+from shared.turns import AttemptToken, TurnOutcome
+from worker.providers.requests import HttpRequest
+
+
+class ResponsePort(Protocol):
+    """An answer whose headers have arrived."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives. Raises `EndpointError` when the connection breaks."""
+        ...
+
+    async def error_body(self) -> bytes:
+        """The body of an answer that is no stream, bounded."""
+        ...
+
+
+class ProviderPort(Protocol):
+    """The way to providers."""
+
+    def open(self, request: HttpRequest) -> AbstractAsyncContextManager[ResponsePort]:
+        """Sends a request and waits for the headers. Raises `EndpointError`."""
+        ...
+
+
+class OutboxPort(Protocol):
+    """The way back of one turn; every write is fenced by the turn's token."""
+
+    @property
+    def token(self) -> AttemptToken:
+        """The attempt that may write now."""
+        ...
+
+    async def send(self, segment: Segment) -> None:
+        """Appends a segment, waiting while the out stream is full. Raises `Fenced`."""
+        ...
+
+    async def next_attempt(self) -> AttemptToken:
+        """Starts the next attempt; what the old one showed is superseded. Raises `Fenced`."""
+        ...
+
+    async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
+        """Ends the turn with its one terminal event. Raises `Fenced`."""
+        ...
+
+    async def keep_recording(self, payload: bytes) -> None:
+        """Stores the recording of the current attempt."""
+        ...
+
+
+class ReporterPort(Protocol):
+    """Where reports of failed attempts go. It never raises."""
+
+    async def report(self, report: ErrorReport, secrets: Iterable[Secret | str] = ()) -> None:
+        """Writes the JSON log line and sends the report to the recorder, without the secrets."""
+        ...
+
+
+class Clock(Protocol):
+    """Time as the driver sees it."""
+
+    def monotonic_s(self) -> float:
+        """Seconds that only grow."""
+        ...
+
+    def epoch_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+
+class TimeLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a turn waits for what. The reasons stand beside the settings of the same names."""
+
+    first_byte_s: float
+    between_chunks_s: float
+    whole_stream_s: float
+    turn_deadline_s: float
