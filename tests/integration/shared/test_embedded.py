@@ -1,0 +1,203 @@
+"""The launcher of the embedded server, with both server programs."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from shared.edges.embedded import EmbeddedServer, find_binary, run_directory
+from shared.errors import ConfigError, StoreUnavailable
+from tests.support.servers import BINARIES
+
+ODD_NAMES = ["plain", "with spaces", "quotes \"and' \\ slashes", "zwölf 中文 # $HOME", "x" * 120]
+
+
+@pytest.fixture(params=list(BINARIES))
+def binary(request: pytest.FixtureRequest) -> Path:
+    found = BINARIES[request.param]
+    if found is None:
+        pytest.skip(f"no {request.param} server on this machine")
+    return Path(found)
+
+
+@pytest.fixture
+def embedded(tmp_path: Path, binary: Path) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(tmp_path, binary=binary) as server:
+        yield server
+
+
+def client_of(server: EmbeddedServer) -> "redis.Redis":
+    return redis.Redis.from_url(server.url, socket_timeout=5)
+
+
+def kill(server: EmbeddedServer) -> None:
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    while server.is_alive():
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_any_directory_name_works(tmp_path: Path, binary: Path, name: str):
+    with EmbeddedServer(tmp_path / name, binary=binary) as server, client_of(server) as client:
+        client.set("key", "value")
+        assert (tmp_path / name / "redis" / "appendonlydir").is_dir()
+        assert server.is_owner
+
+
+def test_the_server_keeps_what_it_accepts(embedded: EmbeddedServer):
+    with client_of(embedded) as client:
+        wanted = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+        for name, value in wanted.items():
+            assert client.config_get(name) == {name: value}
+
+
+def test_only_its_user_reaches_the_server(embedded: EmbeddedServer):
+    path = Path(embedded.url.removeprefix("unix://").partition("?")[0])
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert len(os.fsencode(path)) <= 100
+    with client_of(embedded) as client:
+        assert client.config_get("port") == {"port": "0"}
+
+
+def test_a_killed_server_loses_nothing_that_it_acknowledged(embedded: EmbeddedServer):
+    acknowledged = 0
+
+    def write() -> None:
+        nonlocal acknowledged
+        with client_of(embedded) as client:
+            for number in range(100_000):
+                try:
+                    client.rpush("list", number)
+                except redis.RedisError:
+                    return
+                acknowledged = number + 1
+
+    for _ in range(2):
+        writer = threading.Thread(target=write)
+        writer.start()
+        time.sleep(0.2)
+        kill(embedded)
+        writer.join()
+        assert acknowledged > 10
+        embedded.start()
+        with client_of(embedded) as client:
+            assert int(client.llen("list")) >= acknowledged
+            client.delete("list")
+
+
+def test_a_stopped_server_leaves_only_its_data(tmp_path: Path, binary: Path):
+    with EmbeddedServer(tmp_path, binary=binary) as server:
+        path = Path(server.url.removeprefix("unix://").partition("?")[0])
+    assert not path.parent.exists()
+    assert not (tmp_path / "redis" / "address").exists()
+    assert (tmp_path / "redis" / "appendonlydir").exists()
+
+
+def test_a_second_launcher_uses_the_running_server(embedded: EmbeddedServer, tmp_path: Path):
+    second = EmbeddedServer(tmp_path)
+    second.start()
+    assert not second.is_owner
+    assert second.url == embedded.url
+    second.stop()
+    assert embedded.is_alive()
+
+
+def test_launchers_at_the_same_time_get_one_server(tmp_path: Path, binary: Path):
+    servers = [EmbeddedServer(tmp_path, binary=binary) for _ in range(4)]
+    threads = [threading.Thread(target=server.start) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(server.is_owner for server in servers) == 1
+    assert len({server.url for server in servers}) == 1
+    assert all(server.is_alive() for server in servers)
+    for server in servers:
+        server.stop()
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from shared.edges.embedded import EmbeddedServer
+server = EmbeddedServer(Path(sys.argv[1]), binary=Path(sys.argv[2]))
+server.start()
+print(server.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path, binary: Path):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path), str(binary)], stdout=subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and "Z" not in _state(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    with EmbeddedServer(tmp_path, binary=binary) as server:
+        assert server.is_owner
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "Z"
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path, binary: Path):
+    broken = tmp_path / "redis" / "appendonlydir"
+    broken.mkdir(parents=True)
+    (broken / "appendonly.aof.manifest").write_text("nonsense\n", encoding="utf-8")
+    server = EmbeddedServer(tmp_path, binary=binary)
+    with pytest.raises(StoreUnavailable, match=r"does not start: .*manifest"):
+        server.start()
+    assert not server.is_owner
+
+
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="TURNFLEET_DATA_DIR"):
+        EmbeddedServer(tmp_path / "file").start()
+
+
+def test_a_machine_without_a_server_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ConfigError, match="install redis-server"):
+        find_binary(lambda: None)
+
+
+def test_without_a_program_on_the_path_the_wheel_serves(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert find_binary().name == "valkey-server"
+
+
+def test_an_old_or_broken_program_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name, answer in (("redis-server", "Redis server v=6.2.1 x"), ("valkey-server", "hm")):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\necho '{answer}'\n", encoding="utf-8")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert tmp_path not in find_binary().parents
+
+
+def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    taken = run_directory(tmp_path)
+    taken.chmod(0o755)
+    assert run_directory(tmp_path) != taken
