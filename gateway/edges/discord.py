@@ -79,16 +79,16 @@ class DiscordFront:
         Raises:
             ConfigError: the token or the intents are refused.
         """
-        while True:
+        direct: list[Moved] | None = None
+        while direct is None:
             try:
                 await self._backfill.begin(_now_ms())
-                for moved in await self._backfill.direct():
-                    self._put(moved)
+                direct = await self._backfill.direct()
             except StoreUnavailable:
                 await asyncio.sleep(RETRY_STORE_S)
-            else:
-                break
         await self._connection.open()
+        for moved in direct:
+            self._put(moved)
 
     async def events(self) -> AsyncIterator[FrontEvent]:
         """Prompts and echoes until `close`, with those that were missed before."""

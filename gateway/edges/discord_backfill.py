@@ -61,10 +61,12 @@ class Backfill:
         self._since_ms: int | None = None
 
     async def begin(self, now_ms: int) -> None:
-        """Reads how far the last process came."""
+        """Reads how far the last process came; a bot that never ran begins now."""
         alive_ms = await self._marks.alive_ms()
-        if alive_ms is not None:
-            self._since_ms = max(alive_ms - OVERLAP_MS, now_ms - HORIZON_MS)
+        if alive_ms is None:
+            await self._marks.note_alive(now_ms)
+            alive_ms = now_ms
+        self._since_ms = max(alive_ms - OVERLAP_MS, now_ms - HORIZON_MS)
 
     async def note_alive(self, now_ms: int) -> None:
         """Notes that everything up to now was received and taken."""

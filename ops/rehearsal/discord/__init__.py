@@ -1,0 +1,13 @@
+"""A fake Discord on a socket: the gateway and REST API as far as a bot that answers needs them.
+
+It lives in the product, because `turnfleet up --discord-rehearsal` starts it, and the tests use the
+same through `tests/support/discord.py`. It is as strict as Discord where a mistake of ours would
+cost a reply: nonces, 2,000 code points, permissions, honest rate limits, resumed sessions. hikari
+and discord.py both connect to it unchanged but for the address; the tests hold it to that.
+
+`world` knows people, channels and messages; `limits` the rate limits; `faults` what shall go wrong;
+`sockets` speaks the gateway protocol, `rest` the HTTP API; `server` joins them and is what others
+import.
+
+Not played yet: interactions and their clocks, webhooks, reactions, forum channels, zstd.
+"""

@@ -1,0 +1,218 @@
+"""Discord's JSON, as its developer docs have it.
+
+Comes in: records of the world. Goes out: dictionaries. Snowflakes are strings, times ISO 8601, and
+every field is there that a strict client asks for.
+"""
+
+from datetime import UTC, datetime
+
+from ops.rehearsal.discord.world import Channel, Guild, Message, User, World
+
+Json = dict[str, object]
+
+_MEMBER: Json = {
+    "roles": [],
+    "joined_at": "2020-01-01T00:00:00.000000+00:00",
+    "deaf": False,
+    "mute": False,
+    "flags": 0,
+    "nick": None,
+    "avatar": None,
+    "premium_since": None,
+    "pending": False,
+    "communication_disabled_until": None,
+}
+
+
+def user_json(user: User) -> Json:
+    """A user object."""
+    return {
+        "id": str(user.id),
+        "username": user.name,
+        "discriminator": "0",
+        "global_name": user.name,
+        "avatar": None,
+        "bot": user.is_bot,
+        "system": False,
+        "public_flags": 0,
+    }
+
+
+def own_user_json(user: User) -> Json:
+    """The bot's own user object."""
+    return {
+        **user_json(user),
+        "mfa_enabled": True,
+        "verified": True,
+        "email": None,
+        "flags": 0,
+        "locale": "en-US",
+        "banner": None,
+        "accent_color": None,
+    }
+
+
+def channel_json(channel: Channel, world: World) -> Json:
+    """A channel object."""
+    last = channel.last_message_id
+    common: Json = {
+        "id": str(channel.id),
+        "last_message_id": None if last is None else str(last),
+        "flags": 0,
+    }
+    if channel.recipient is not None:
+        return {**common, "type": 1, "recipients": [user_json(world.users[channel.recipient])]}
+    return {
+        **common,
+        "type": 0,
+        "guild_id": str(channel.guild_id),
+        "name": channel.name,
+        "position": 0,
+        "permission_overwrites": [],
+        "nsfw": False,
+        "topic": None,
+        "rate_limit_per_user": 0,
+        "parent_id": None,
+    }
+
+
+def message_json(message: Message, world: World, *, hide_content: bool = False) -> Json:
+    """A message object, with what it answers to.
+
+    Args:
+        message: the message.
+        world: where its people are.
+        hide_content: the bot has no right to the text (no message content intent).
+    """
+    replied = world.messages[message.channel_id].get(message.reply_to or 0)
+    payload: Json = {
+        "id": str(message.id),
+        "channel_id": str(message.channel_id),
+        "author": user_json(world.users[message.author_id]),
+        "content": "" if hide_content else message.content,
+        "timestamp": _moment(message.created_s),
+        "edited_timestamp": None if message.edited_s is None else _moment(message.edited_s),
+        "tts": False,
+        "mention_everyone": False,
+        "mentions": [user_json(world.users[user_id]) for user_id in message.mentions],
+        "mention_roles": [],
+        "attachments": [_file_json(message.id, name) for name in message.files],
+        "embeds": [],
+        "components": [],
+        "pinned": False,
+        "type": 0 if message.reply_to is None else 19,
+        "flags": 0,
+    }
+    if message.nonce is not None:
+        payload["nonce"] = message.nonce
+    if message.reply_to is not None:
+        payload["message_reference"] = {
+            "type": 0,
+            "message_id": str(message.reply_to),
+            "channel_id": str(message.channel_id),
+        }
+        payload["referenced_message"] = replied and message_json(replied, world)
+    return payload
+
+
+def member_json() -> Json:
+    """A member object without its user, as `MESSAGE_CREATE` has it."""
+    return dict(_MEMBER)
+
+
+def guild_json(guild: Guild, world: World, bot: User) -> Json:
+    """A guild as `GUILD_CREATE` sends it."""
+    return {
+        "id": str(guild.id),
+        "name": guild.name,
+        "icon": None,
+        "splash": None,
+        "discovery_splash": None,
+        "banner": None,
+        "description": None,
+        "features": [],
+        "owner_id": str(bot.id),
+        "application_id": None,
+        "region": "deprecated",
+        "afk_channel_id": None,
+        "afk_timeout": 300,
+        "verification_level": 0,
+        "default_message_notifications": 1,
+        "explicit_content_filter": 0,
+        "mfa_level": 0,
+        "system_channel_id": None,
+        "system_channel_flags": 0,
+        "rules_channel_id": None,
+        "public_updates_channel_id": None,
+        "vanity_url_code": None,
+        "premium_tier": 0,
+        "premium_subscription_count": 0,
+        "preferred_locale": "en-US",
+        "nsfw_level": 0,
+        "premium_progress_bar_enabled": False,
+        "safety_alerts_channel_id": None,
+        "joined_at": "2020-01-01T00:00:00.000000+00:00",
+        "large": False,
+        "unavailable": False,
+        "member_count": 2,
+        "roles": [_everyone_json(guild)],
+        "emojis": [],
+        "stickers": [],
+        "members": [{**_MEMBER, "user": user_json(bot)}],
+        "channels": [channel_json(world.channels[key], world) for key in guild.channels],
+        "threads": [],
+        "presences": [],
+        "voice_states": [],
+        "stage_instances": [],
+        "guild_scheduled_events": [],
+        "soundboard_sounds": [],
+    }
+
+
+def application_json(bot: User) -> Json:
+    """The bot's application object."""
+    return {
+        "id": str(bot.id),
+        "name": bot.name,
+        "icon": None,
+        "description": "",
+        "summary": "",
+        "bot_public": True,
+        "bot_require_code_grant": False,
+        "verify_key": "00" * 32,
+        "flags": 0,
+        "team": None,
+        "owner": user_json(bot),
+    }
+
+
+def _everyone_json(guild: Guild) -> Json:
+    return {
+        "id": str(guild.id),
+        "name": "@everyone",
+        "color": 0,
+        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
+        "hoist": False,
+        "icon": None,
+        "unicode_emoji": None,
+        "position": 0,
+        "permissions": "1071698660929",
+        "managed": False,
+        "mentionable": False,
+        "flags": 0,
+    }
+
+
+def _file_json(message_id: int, name: str) -> Json:
+    return {
+        "id": str(message_id),
+        "filename": name,
+        "size": 1,
+        "url": f"http://127.0.0.1/{name}",
+        "proxy_url": f"http://127.0.0.1/{name}",
+        "content_type": "application/octet-stream",
+    }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,344 @@
+"""The HTTP API: what a bot asks, answered as Discord answers.
+
+Comes in: HTTP requests. Goes out: JSON answers with honest headers, faults where they were planned,
+and a log of every call. `server` owns it.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from zlib import crc32
+
+import msgspec
+from aiohttp import web
+
+from ops.rehearsal.discord.faults import Fault, FaultPlan, Stage
+from ops.rehearsal.discord.limits import Limits, Verdict
+from ops.rehearsal.discord.payloads import (
+    Json,
+    application_json,
+    channel_json,
+    message_json,
+    own_user_json,
+)
+from ops.rehearsal.discord.world import Draft, Refusal, User, World
+
+MAX_PAGE: Final = 100
+DEFAULT_PAGE: Final = 50
+
+BODY: Final = web.RequestKey("body", dict)
+CODE: Final = web.ResponseKey("code", int)
+
+Announce = Callable[[str, int, Json], Awaitable[None]]
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request and its answer. `status` 0: the connection was cut."""
+
+    method: str
+    path: str
+    channel_id: int | None
+    started_s: float
+    ended_s: float
+    status: int
+    code: int = 0
+    nonce: str | int | None = None
+    body: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class _Cut(Exception):
+    """The connection is to be cut instead of an answer."""
+
+
+class Rest:
+    """The API over a world.
+
+    Args:
+        world: people, channels, messages.
+        limits: the rate limits.
+        faults: what shall go wrong.
+        bot_of: the bot that a token belongs to.
+        announce: sends an event of a channel to the gateway's sessions.
+        socket_url: the gateway's address.
+        starts_left: how many sessions may still be started.
+        now_s: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        limits: Limits,
+        faults: FaultPlan,
+        *,
+        bot_of: Callable[[str], User | None],
+        announce: Announce,
+        socket_url: Callable[[], str],
+        starts_left: Callable[[], int],
+        now_s: Callable[[], float],
+    ) -> None:
+        self._world = world
+        self._limits = limits
+        self._faults = faults
+        self._bot_of = bot_of
+        self._announce = announce
+        self._socket_url = socket_url
+        self._starts_left = starts_left
+        self._now_s = now_s
+        self.calls: list[Call] = []
+
+    def routes(self) -> list[web.RouteDef]:
+        """The routes, below the versioned and the bare prefix."""
+        table: list[tuple[str, str, Callable[[web.Request, User], Awaitable[object]]]] = [
+            ("GET", "/gateway/bot", self._gateway),
+            ("GET", "/users/@me", self._me),
+            ("GET", "/oauth2/applications/@me", self._application),
+            ("GET", "/applications/@me", self._application),
+            ("POST", "/users/@me/channels", self._open_direct),
+            ("GET", "/channels/{channel}", self._channel),
+            ("GET", "/channels/{channel}/messages", self._history),
+            ("POST", "/channels/{channel}/messages", self._post),
+            ("GET", "/channels/{channel}/messages/{message}", self._message),
+            ("PATCH", "/channels/{channel}/messages/{message}", self._edit),
+            ("DELETE", "/channels/{channel}/messages/{message}", self._delete),
+            ("POST", "/channels/{channel}/typing", self._typing),
+        ]
+        return [
+            web.route(method, prefix + path, self._handler(path, answer))
+            for prefix in ("/api/v10", "/api")
+            for method, path, answer in table
+        ]
+
+    def _handler(
+        self, path: str, answer: Callable[[web.Request, User], Awaitable[object]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            started_s = self._now_s()
+            channel = request.match_info.get("channel")
+            channel_id = int(channel) if channel and channel.isdigit() else None
+            body = await _body_of(request)
+            request[BODY] = body
+            status, code = 0, 0
+            try:
+                response = await self._respond(request, answer, path, channel_id)
+                status, code = response.status, int(response.get(CODE, 0))
+            except _Cut:
+                if request.transport is not None:
+                    request.transport.abort()
+                response = web.Response(status=500)
+            finally:
+                self.calls.append(
+                    Call(
+                        method=request.method,
+                        path=request.path,
+                        channel_id=channel_id,
+                        started_s=started_s,
+                        ended_s=self._now_s(),
+                        status=status,
+                        code=code,
+                        nonce=body.get("nonce"),
+                        body=body,
+                    )
+                )
+            return response
+
+        return handle
+
+    async def _respond(
+        self,
+        request: web.Request,
+        answer: Callable[[web.Request, User], Awaitable[object]],
+        path: str,
+        channel_id: int | None,
+    ) -> web.Response:
+        bot = self._bot_of(request.headers.get("Authorization", "").removeprefix("Bot "))
+        if bot is None:
+            return _json(401, {"message": "401: Unauthorized", "code": 0})
+        if not request.headers.get("User-Agent", "").startswith("DiscordBot ("):
+            return _json(403, {"message": "internal network error", "code": 40333})
+        verdict = self._limits.judge(f"{request.method} {path} {channel_id}", self._now_s())
+        if not verdict.passes:
+            return _too_many(verdict.retry_after_s, "global" if verdict.is_global else "user")
+        fault = self._faults.take(request.method, channel_id)
+        if fault is not None and fault.stage is Stage.BEFORE:
+            failed = await _strike(fault)
+            if failed is not None:
+                return failed
+        try:
+            response = _json(200, await answer(request, bot))
+        except Refusal as refusal:
+            response = _json(refusal.status, {"message": refusal.message, "code": refusal.code})
+        if fault is not None and fault.stage is Stage.AFTER:
+            response = await _strike(fault) or response
+        return _with_numbers(response, verdict, self._now_s())
+
+    async def _gateway(self, _request: web.Request, _bot: User) -> object:
+        return {
+            "url": self._socket_url(),
+            "shards": 1,
+            "session_start_limit": {
+                "total": 1000,
+                "remaining": self._starts_left(),
+                "reset_after": 86_400_000,
+                "max_concurrency": 1,
+            },
+        }
+
+    async def _me(self, _request: web.Request, bot: User) -> object:
+        return own_user_json(bot)
+
+    async def _application(self, _request: web.Request, bot: User) -> object:
+        return application_json(bot)
+
+    async def _open_direct(self, request: web.Request, _bot: User) -> object:
+        channel = self._world.direct_channel(int(request[BODY]["recipient_id"]))
+        return channel_json(channel, self._world)
+
+    async def _channel(self, request: web.Request, _bot: User) -> object:
+        return channel_json(self._world.channel(_id(request, "channel")), self._world)
+
+    async def _history(self, request: web.Request, _bot: User) -> object:
+        after, before = request.query.get("after"), request.query.get("before")
+        limit = min(MAX_PAGE, int(request.query.get("limit", DEFAULT_PAGE)))
+        found = self._world.history(
+            _id(request, "channel"),
+            after=None if after is None else int(after),
+            before=None if before is None else int(before),
+            limit=limit,
+        )
+        # History does not carry nonces: whether Discord's does is not documented.
+        return [_without_nonce(message_json(message, self._world)) for message in found]
+
+    async def _message(self, request: web.Request, _bot: User) -> object:
+        message = self._world.message(_id(request, "channel"), _id(request, "message"))
+        return message_json(message, self._world)
+
+    async def _post(self, request: web.Request, bot: User) -> object:
+        channel_id = _id(request, "channel")
+        draft = _draft_of(request[BODY])
+        message, is_new = self._world.post(bot.id, channel_id, draft)
+        payload = message_json(message, self._world)
+        if is_new:
+            await self._announce("MESSAGE_CREATE", channel_id, payload)
+        return payload
+
+    async def _edit(self, request: web.Request, bot: User) -> object:
+        channel_id = _id(request, "channel")
+        content = str(request[BODY].get("content") or "")
+        message = self._world.edit(bot.id, channel_id, _id(request, "message"), content)
+        payload = message_json(message, self._world)
+        await self._announce("MESSAGE_UPDATE", channel_id, payload)
+        return payload
+
+    async def _delete(self, request: web.Request, bot: User) -> object:
+        channel_id, message_id = _id(request, "channel"), _id(request, "message")
+        self._world.delete(bot.id, channel_id, message_id)
+        gone: Json = {"id": str(message_id), "channel_id": str(channel_id)}
+        await self._announce("MESSAGE_DELETE", channel_id, gone)
+        return None
+
+    async def _typing(self, request: web.Request, _bot: User) -> object:
+        self._world.channel(_id(request, "channel"), "send").typing.append(self._now_s())
+        return None
+
+
+def _id(request: web.Request, name: str) -> int:
+    text = request.match_info[name]
+    if not text.isdigit():
+        raise Refusal(400, 50035, f"Invalid Form Body: {text} is not snowflake.")
+    return int(text)
+
+
+async def _body_of(request: web.Request) -> dict[str, Any]:
+    if request.content_type == "application/json":
+        found: dict[str, Any] = await request.json()
+        return found
+    if request.content_type != "multipart/form-data":
+        return {}
+    body: dict[str, Any] = {}
+    names: list[str] = []
+    form = await request.post()
+    for name, value in form.items():
+        if name == "payload_json":
+            text = value.file.read() if isinstance(value, web.FileField) else value
+            body |= json.loads(text)
+        elif isinstance(value, web.FileField):
+            names.append(value.filename)
+    return body | {"_files": names}
+
+
+def _draft_of(body: dict[str, Any]) -> Draft:
+    reference = body.get("message_reference") or {}
+    allowed = body.get("allowed_mentions")
+    may_ping: tuple[int, ...] | None = None
+    if allowed is not None and "users" not in (allowed.get("parse") or ()):
+        may_ping = tuple(int(user_id) for user_id in allowed.get("users") or ())
+    message_id = reference.get("message_id")
+    return Draft(
+        content=str(body.get("content") or ""),
+        nonce=body.get("nonce"),
+        enforce_nonce=bool(body.get("enforce_nonce")),
+        reply_to=None if message_id is None else int(message_id),
+        fail_if_not_exists=bool(reference.get("fail_if_not_exists", True)),
+        files=tuple(body.get("_files", ())),
+        may_ping=may_ping,
+    )
+
+
+def _without_nonce(payload: Json) -> Json:
+    return {name: value for name, value in payload.items() if name != "nonce"}
+
+
+def _json(status: int, payload: object) -> web.Response:
+    """An answer without a charset in its type: discord.py compares the type exactly."""
+    if payload is None:
+        return web.Response(status=204)
+    response = web.Response(status=status, body=json.dumps(payload).encode())
+    response.headers["Content-Type"] = "application/json"
+    response.headers["Via"] = "1.1 google"
+    if isinstance(payload, dict) and status >= 400:
+        response[CODE] = int(payload.get("code", 0))  # for the call log, not for the client
+    return response
+
+
+def _too_many(retry_after_s: float, scope: str) -> web.Response:
+    retry_after_s = round(retry_after_s + 0.0005, 3)  # never less than what the bucket needs
+    response = _json(
+        429,
+        {
+            "message": "You are being rate limited.",
+            "retry_after": retry_after_s,
+            "global": scope == "global",
+        },
+    )
+    response.headers["Retry-After"] = str(retry_after_s)
+    response.headers["X-RateLimit-Scope"] = scope
+    if scope == "global":
+        response.headers["X-RateLimit-Global"] = "true"
+    return response
+
+
+def _with_numbers(response: web.Response, verdict: Verdict, now_s: float) -> web.Response:
+    response.headers["X-RateLimit-Bucket"] = f"{crc32(verdict.bucket.rsplit(' ', 1)[0].encode()):x}"
+    response.headers["X-RateLimit-Limit"] = str(verdict.limit)
+    response.headers["X-RateLimit-Remaining"] = str(verdict.remaining)
+    response.headers["X-RateLimit-Reset"] = f"{now_s + verdict.reset_after_s:.3f}"
+    response.headers["X-RateLimit-Reset-After"] = f"{verdict.reset_after_s:.3f}"
+    return response
+
+
+async def _strike(fault: Fault) -> web.Response | None:
+    await asyncio.sleep(fault.delay_s)
+    if fault.drop:
+        raise _Cut
+    if fault.is_html:
+        return web.Response(
+            status=fault.status or 429,
+            text="<html>error code: 1015</html>",
+            content_type="text/html",
+        )
+    if fault.retry_after_s is not None:
+        return _too_many(fault.retry_after_s, fault.scope)
+    if fault.status:
+        return _json(fault.status, {"message": "planned fault", "code": fault.code})
+    return None

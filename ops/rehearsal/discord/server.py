@@ -1,0 +1,146 @@
+"""The fake Discord as one thing: start it, let people speak, look at what the bot did.
+
+Comes in: what people do. Goes out: addresses for clients, messages, calls. Tests and the rehearsal
+import it.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+
+from ops.rehearsal.discord.faults import FaultPlan
+from ops.rehearsal.discord.limits import Limits, Rates
+from ops.rehearsal.discord.payloads import Json, member_json, message_json
+from ops.rehearsal.discord.rest import Call, Rest
+from ops.rehearsal.discord.sockets import (
+    DIRECT_MESSAGES,
+    GUILD_MESSAGES,
+    MESSAGE_CONTENT,
+    Sockets,
+)
+from ops.rehearsal.discord.world import Channel, Draft, Message, User, World
+
+TOKEN: Final = "MTAwMDAwMDAwMDAwMDAwMDAx.fake.discord"  # noqa: S105 -- the fake's own, opens nothing
+"""A token as clients want it: its first part is the bot's id in base64."""
+BOT_ID: Final = 1000000000000000001
+SESSION_STARTS: Final = 1000
+
+
+class FakeDiscord:
+    """A Discord of one bot.
+
+    Args:
+        rates: how much is allowed.
+        now_s: seconds since the epoch.
+    """
+
+    def __init__(
+        self, *, rates: Rates | None = None, now_s: Callable[[], float] = time.time
+    ) -> None:
+        self.world = World(now_s)
+        self.bot = self.world.add_user("turnfleet", is_bot=True, user_id=BOT_ID)
+        self.token = TOKEN
+        self.faults = FaultPlan()
+        self.sockets = Sockets(self.world, self._bot_of, lambda: self.socket_url)
+        self._rest = Rest(
+            self.world,
+            Limits(rates or Rates()),
+            self.faults,
+            bot_of=self._bot_of,
+            announce=self._announce,
+            socket_url=lambda: self.socket_url,
+            starts_left=lambda: SESSION_STARTS - self.sockets.identifies,
+            now_s=now_s,
+        )
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every request so far."""
+        return self._rest.calls
+
+    @property
+    def rest_url(self) -> str:
+        """What `TURNFLEET_DISCORD_REST_URL` is set to."""
+        return f"http://127.0.0.1:{self.port}/api/v10"
+
+    @property
+    def socket_url(self) -> str:
+        """The gateway's address."""
+        return f"ws://127.0.0.1:{self.port}/gateway"
+
+    async def start(self, port: int = 0) -> None:
+        """Listens on loopback; port 0 takes a free one."""
+        app = web.Application()
+        app.add_routes([*self._rest.routes(), web.get("/gateway", self.sockets.serve)])
+        app.add_routes([web.get("/gateway/", self.sockets.serve)])
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        await site.start()
+        self.port = int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stops listening and cuts every socket."""
+        if self._runner is not None:
+            self.sockets.cut_all()
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def say(
+        self, channel_id: int, user: User, text: str, *, reply_to: int | None = None
+    ) -> Message:
+        """A person writes a message."""
+        draft = Draft(content=text, reply_to=reply_to)
+        message, _ = self.world.post(user.id, channel_id, draft)
+        await self.announce(message)
+        return message
+
+    async def announce(self, message: Message) -> None:
+        """Sends a message to the sessions, also once more: Discord doubles events at times."""
+        await self._announce(
+            "MESSAGE_CREATE", message.channel_id, message_json(message, self.world)
+        )
+
+    def mention(self, text: str) -> str:
+        """The text, addressed to the bot."""
+        return f"<@{self.bot.id}> {text}"
+
+    def replies(self, channel_id: int) -> list[Message]:
+        """The bot's messages in a channel, oldest first."""
+        return [
+            message for message in self.world.shown(channel_id) if message.author_id == self.bot.id
+        ]
+
+    def _bot_of(self, token: str) -> User | None:
+        return self.bot if token == self.token else None
+
+    async def _announce(self, name: str, channel_id: int, payload: Json) -> None:
+        channel = self.world.channels[channel_id]
+        data = dict(payload)
+        if channel.guild_id is not None:
+            data["guild_id"] = str(channel.guild_id)
+            if name == "MESSAGE_CREATE":
+                data["member"] = member_json()
+        intent = DIRECT_MESSAGES if channel.guild_id is None else GUILD_MESSAGES
+        for session in list(self.sockets.sessions.values()):
+            if session.intents & intent and session.sees(channel.guild_id):
+                await self.sockets.tell(
+                    session, name, self._visible(data, channel, session.intents)
+                )
+
+    def _visible(self, data: Json, channel: Channel, intents: int) -> Json:
+        """What the bot may read: without the intent only mentions, its own, and direct messages."""
+        if intents & MESSAGE_CONTENT or channel.guild_id is None or "content" not in data:
+            return data
+        people = [data["author"], *_list(data["mentions"])]
+        if any(isinstance(who, dict) and who["id"] == str(self.bot.id) for who in people):
+            return data
+        return {**data, "content": ""}
+
+
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list) else []
