@@ -130,7 +130,12 @@ class FailureNotice(msgspec.Struct, frozen=True, kw_only=True):
 
     headline: str
     tips: tuple[str, ...]
-    footer: str
+    fault: Fault
+
+    @property
+    def footer(self) -> str:
+        """The key of the sentence that says whose fault it was."""
+        return f"fault.{self.fault}"
 
 
 def _row(
@@ -276,5 +281,5 @@ def notice_of(cause: str, source: CredentialSource) -> FailureNotice:
     return FailureNotice(
         headline=f"failure.{known}",
         tips=tuple(f"tip.{tip}" for tip in tips_for(known, source)),
-        footer=f"fault.{fault_of(known, source)}",
+        fault=fault_of(known, source),
     )

@@ -4,6 +4,7 @@ Comes in: facts from edges and rooms. Goes out: values for classification, repor
 Pure; anyone may import it.
 """
 
+import re
 from enum import StrEnum
 
 import msgspec
@@ -12,6 +13,16 @@ from shared.turns import CredentialSource
 
 SNIPPET_CHARS = 2000
 """What a report keeps of upstream text, after redaction: enough for any provider's error body."""
+
+STACK_CHARS = 64 * 1024
+"""What a report keeps of a stack trace or an attached error: the whole of any but a runaway one."""
+UNKNOWN_CODE = "unknown"
+"""What is shown for a code that might be something else: a key, a mention, a sentence."""
+
+_SHOWN_CODE = re.compile(
+    r"[1-5]\d\d(?:_[a-z]{1,20}(?:_[a-z]{1,20}){0,3})?|[a-z]+(?:_[a-z]+)*|[A-Z]+(?:_[A-Z0-9]+)*"
+)
+_SHOWN_CODE_CHARS = 40
 
 
 class FailureCategory(StrEnum):
@@ -90,6 +101,41 @@ class ProviderError(msgspec.Struct, frozen=True, kw_only=True):
     affordable_tokens: int | None = None
     parameter: str | None = None
     serving_provider: str | None = None
+
+
+def display_code(code: str | int | None) -> str:
+    """The code as a notice may show it: an HTTP status or an enum word of one case, else `unknown`.
+
+    Anything else could be a part of a key, a mention or markup that an endpoint sent as its code.
+    """
+    word = "" if code is None else str(code)
+    if len(word) > _SHOWN_CODE_CHARS or _SHOWN_CODE.fullmatch(word) is None:
+        return UNKNOWN_CODE
+    return word
+
+
+class FaultDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What lies under the fault key for the modal: the redacted snippet, and whose key failed."""
+
+    snippet: str
+    credential_source: CredentialSource = CredentialSource.SERVER
+    user_id: int | None = None
+    guild_id: int | None = None
+
+    def may_be_read_by(self, user_id: int, *, manages_server: bool) -> bool:
+        """Whether this person could replace the failing key.
+
+        A server's key: who manages the server, or the person of a direct message. A personal key:
+        its owner. A supporter's key belongs to the billing module: nobody.
+        """
+        is_owner = self.user_id == user_id
+        match self.credential_source:
+            case CredentialSource.SERVER:
+                return manages_server if self.guild_id is not None else is_owner
+            case CredentialSource.PERSONAL:
+                return is_owner
+            case CredentialSource.SUPPORTER:
+                return False
 
 
 class Severity(StrEnum):

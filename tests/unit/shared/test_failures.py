@@ -1,0 +1,43 @@
+"""Which codes may be shown, and who may read the details of a failure."""
+
+import pytest
+
+from shared.failures import FaultDetails, display_code
+from shared.turns import CredentialSource
+
+ME, OTHER = 1, 2
+
+
+@pytest.mark.parametrize(
+    "code",
+    [429, "429", "429_balance", "429_plan_access", "404_model", "ECONNREFUSED", "overloaded",
+     "invalid_request_error", "RESOURCE_EXHAUSTED", "E2BIG", "a" * 40],
+)  # fmt: skip
+def test_a_code_of_a_known_form_is_shown(code):
+    assert display_code(code) == str(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [None, "", "AbcDef", "a" * 41, "<@&42>", "@everyone", "two words", "sk_a1", "with-hyphen", "1113", "99",
+     "sk_Live", "600", "4041", "429_Balance", "_x", "x_", "code\n"],
+)  # fmt: skip
+def test_anything_else_is_unknown(code):
+    assert display_code(code) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("source", "guild", "user", "manages", "allowed"),
+    [
+        (CredentialSource.SERVER, 7, ME, False, False),
+        (CredentialSource.SERVER, 7, OTHER, True, True),
+        (CredentialSource.SERVER, None, ME, False, True),
+        (CredentialSource.SERVER, None, OTHER, True, False),
+        (CredentialSource.PERSONAL, 7, ME, False, True),
+        (CredentialSource.PERSONAL, 7, OTHER, True, False),
+        (CredentialSource.SUPPORTER, 7, ME, True, False),
+    ],
+)
+def test_who_could_replace_the_key_may_read(source, guild, user, manages, allowed):
+    details = FaultDetails(snippet="x", credential_source=source, user_id=ME, guild_id=guild)
+    assert details.may_be_read_by(user, manages_server=manages) is allowed
