@@ -23,6 +23,7 @@ from ops.replay.endpoints import provider_facts
 from ops.store.engine import Database, database_url
 from ops.store.migrate import schema_state
 from shared.config import Settings, data_dir, load_settings
+from shared.edges.embedded import find_binary
 from shared.edges.records import ProcessRecord, TurnRecords
 from shared.edges.redis import check_server, connect, safe_url
 from shared.errors import ConfigError, StoreError, StoreUnsafe, TurnfleetError
@@ -134,8 +135,9 @@ async def _disk(settings: Settings) -> list[Finding]:
 async def _redis(settings: Settings) -> list[Finding]:
     try:
         url = redis_url(settings)
-    except ConfigError as exc:
-        return [_warn("redis", str(exc), "run `turnfleet up`, or set TURNFLEET_REDIS_URL")]
+    except ConfigError:
+        text = f"no fleet runs here; `turnfleet up` would start {find_binary()}"
+        return [_ok("redis", text)]
     client = connect(url)
     try:
         facts = await check_server(client, url, allow_unsafe=settings.allow_unsafe_redis)

@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 
 from ops.store.engine import Database, database_url
 from shared.config import Settings, data_dir, load_settings
+from shared.edges.embedded import running_url
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
@@ -50,8 +51,9 @@ def redis_url(settings: Settings) -> str:
     Raises:
         ConfigError: there is neither.
     """
-    if settings.redis_url is not None:
-        return settings.redis_url
+    url = settings.redis_url or running_url(data_dir(settings))
+    if url is not None:
+        return url
     raise ConfigError(
         "no fleet is running here: start one with `turnfleet up`, or set TURNFLEET_REDIS_URL"
     )

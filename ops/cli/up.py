@@ -1,0 +1,209 @@
+"""`turnfleet up`: a whole fleet on this machine, until Ctrl-C.
+
+Comes in: the settings. Goes out: an embedded server (unless one is configured), a gateway, workers,
+a recorder, and the rehearsal provider where that is the provider and nobody else runs it. Their
+JSON logs go to stdout; what a person needs to know goes to stderr.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from ops.cli.exits import Exit
+from ops.cli.output import progress, say
+from ops.cli.session import settings_now
+from ops.store.engine import database_url
+from ops.up import Change, Phase, Service, Supervisor
+from shared.config import Settings, data_dir
+from shared.edges.embedded import EmbeddedServer
+from shared.edges.records import TurnRecords
+from shared.edges.redis import check_server, connect, safe_url
+from shared.errors import StoreError, TurnfleetError
+from shared.keys import Keys
+from shared.logs import fields, start_logs, watch_loop
+
+WORKERS: Final = 2
+"""One may die and the other goes on."""
+MAX_WORKERS: Final = 64
+REHEARSAL: Final = "rehearsal"
+READY_S: Final = 60.0
+"""Python on a slow, busy machine needs seconds per process."""
+LOOK_S: Final = 0.2
+GUARD_S: Final = 0.5
+"""How soon a dead embedded server is noticed."""
+STOP_MARGIN_S: Final = 10.0
+"""Beyond what running turns get: closing connections, ending the interpreter."""
+RANK_WORKER, RANK_GATEWAY, RANK_RECORDER = 0, 1, 2
+"""Workers stop first and drain while their segments are delivered; reports are written last."""
+
+_log = logging.getLogger(__name__)
+
+
+def up(
+    workers: Annotated[
+        int, typer.Option("-w", "--workers", min=1, max=MAX_WORKERS, help="How many workers.")
+    ] = WORKERS,
+) -> None:
+    """Runs a whole fleet here until Ctrl-C, and restarts what dies.
+
+    Ends with 2 when a process cannot start; its own line says why.
+    """
+    settings = settings_now()
+    database_url(settings.database_url, data_dir(settings))
+    logs = start_logs("up", settings)
+    try:
+        with _server(settings) as (url, server):
+            asyncio.run(_check(settings, url))
+            services = services_of(settings, url, workers=workers)
+            is_good = asyncio.run(_run(settings, url, server, services))
+    finally:
+        logs.close()
+    if not is_good:
+        raise typer.Exit(Exit.BAD_INPUT)
+
+
+def services_of(settings: Settings, url: str, *, workers: int) -> list[Service]:
+    """The services of a fleet on this machine, the embedded server aside.
+
+    Args:
+        settings: of the fleet.
+        url: of its server.
+        workers: how many.
+    """
+    endpoints = dict(settings.endpoints)
+    services = []
+    is_rehearsal = settings.provider == REHEARSAL and REHEARSAL not in endpoints
+    port = _free_port() if is_rehearsal else 0
+    if is_rehearsal:
+        endpoints[REHEARSAL] = f"http://127.0.0.1:{port}"
+    environment = {
+        **os.environ,
+        "TURNFLEET_REDIS_URL": url,
+        "TURNFLEET_ENDPOINTS": msgspec.json.encode(endpoints).decode(),
+    }
+
+    def service(name: str, *words: str, rank: int, grace_s: float, is_quiet: bool = False) -> None:
+        services.append(
+            Service(
+                name=name,
+                command=(sys.executable, "-m", *words),
+                environment=environment,
+                stop_rank=rank,
+                grace_s=grace_s + STOP_MARGIN_S,
+                is_quiet=is_quiet,
+            )
+        )
+
+    if is_rehearsal:
+        words = ("ops.rehearsal", "--port", str(port))
+        service(REHEARSAL, *words, rank=RANK_RECORDER, grace_s=0, is_quiet=True)
+    service("gateway", "gateway", rank=RANK_GATEWAY, grace_s=settings.drain_s)
+    service("recorder", "ops", "recorder", rank=RANK_RECORDER, grace_s=0)
+    for number in range(1, workers + 1):
+        service(f"worker-{number}", "worker", rank=RANK_WORKER, grace_s=settings.drain_s)
+    return services
+
+
+@contextlib.contextmanager
+def _server(settings: Settings) -> Iterator[tuple[str, EmbeddedServer | None]]:
+    if settings.redis_url is not None:
+        yield settings.redis_url, None
+        return
+    with EmbeddedServer(data_dir(settings)) as server:
+        yield server.url, server
+
+
+async def _check(settings: Settings, url: str) -> None:
+    client = connect(url)
+    try:
+        await check_server(client, url, allow_unsafe=settings.allow_unsafe_redis)
+    finally:
+        await client.aclose()
+
+
+async def _run(
+    settings: Settings, url: str, server: EmbeddedServer | None, services: list[Service]
+) -> bool:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    watch_loop(loop)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    supervisor = Supervisor(services, on_change=_tell)
+    async with asyncio.TaskGroup() as group:
+        background = [group.create_task(_announce(settings, url, services), name="announce")]
+        if server is not None:
+            background.append(group.create_task(_guard(server), name="guard"))
+        is_good = await supervisor.run(stop)
+        for task in background:
+            task.cancel()
+    if stop.is_set():
+        say("turnfleet is down.")
+    return is_good
+
+
+async def _guard(server: EmbeddedServer) -> None:
+    """Starts the embedded server again when it died: the same socket, the same data."""
+    while True:
+        await asyncio.sleep(GUARD_S)
+        if await asyncio.to_thread(server.is_alive):
+            continue
+        _log.warning("server.died")
+        try:
+            # In this thread although it blocks: the server ends with the thread that starts it.
+            server.start()
+        except TurnfleetError as exc:
+            _log.error("server.not_restarted", extra=fields(why=str(exc)))
+        else:
+            _log.warning("server.restarted")
+
+
+async def _announce(settings: Settings, url: str, services: list[Service]) -> None:
+    """Says once that everything has reported itself, and what one can do now."""
+    client = connect(url)
+    records = TurnRecords(client, Keys(settings.cell, settings.partitions))
+    wanted = {service.name for service in services if service.name != REHEARSAL}
+    try:
+        with progress("starting") as update:
+            async with asyncio.timeout(READY_S):
+                while (count := await _reported(records)) < len(wanted):
+                    update(f"starting: {count} of {len(wanted)} processes")
+                    await asyncio.sleep(LOOK_S)
+    except TimeoutError:
+        say(f"Not everything is up after {READY_S:g} s; look at the logs, or: turnfleet doctor")
+    else:
+        names = ", ".join(service.name for service in services)
+        say(f"turnfleet is up at {safe_url(url)}: {names}.")
+        say('Talk to it from another terminal: turnfleet turns send "hello". Ctrl-C stops it.')
+    finally:
+        await client.aclose()
+
+
+async def _reported(records: TurnRecords) -> int:
+    try:
+        return len(await records.processes())
+    except StoreError:
+        return 0
+
+
+def _tell(change: Change) -> None:
+    if change.phase is Phase.REFUSED:
+        say(f"{change.service} cannot start; its line above says why.")
+    elif change.phase is Phase.DIED:
+        say(f"{change.service} died (code {change.code}) and is started again.")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
