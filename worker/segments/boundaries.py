@@ -8,6 +8,7 @@ import re
 from enum import StrEnum
 
 from shared.segments import SegmentKind
+from worker.segments.cleaning import Cleaner
 from worker.segments.compose import Composer, Piece
 from worker.segments.continuation import Continuation
 from worker.segments.limits import STALL_MIN_CHARS, Limits
@@ -51,7 +52,12 @@ class Boundaries:
     """
 
     def __init__(
-        self, window: Window, markers: Markers, composer: Composer, limits: Limits
+        self,
+        window: Window,
+        markers: Markers,
+        composer: Composer,
+        limits: Limits,
+        cleaner: Cleaner,
     ) -> None:
         self.code_spans: list[tuple[int, int]] = []
         self.continuation = Continuation()
@@ -59,6 +65,8 @@ class Boundaries:
         self._markers = markers
         self._composer = composer
         self._limits = limits
+        self._cleaner = cleaner
+        self._mid_line = False  # the last cut was within a line
         self._passed: list[int] = []  # boundaries that were not balanced when they passed
         self._wait = 0  # no overflow cut before this position
 
@@ -91,10 +99,13 @@ class Boundaries:
         """Gives out what lies before `position`, closing what is open there."""
         window = self._window
         head = window.slice(window.base, position)
+        guarded = self._cleaner.guard(head, at_line_start=not self._mid_line)
+        if guarded is not None:
+            position, why, head = window.base + guarded, Cut.FINAL, head[:guarded]
         mid_line = why is not Cut.FINAL and not head.endswith("\n")
         carry = mid_line or why is Cut.OVERFLOW
         live = self._closed_by_cut(position, carry=carry or why is Cut.FINAL)
-        body = head.strip()
+        body = self._cleaner.clean(head.strip(), at_line_start=not self._mid_line)
         if is_visible(body):
             self._give(head, body, live, position)
             self.continuation.gave(head, mid_line=mid_line)
@@ -108,9 +119,12 @@ class Boundaries:
                 for item in live:
                     item.dead = item.kind is Kind.EMPHASIS  # closed where its line ended
             kept = [item for item in live if not item.dead]
-        if not (mid_line and not is_visible(body)):
+        if not mid_line or is_visible(body):
             self.continuation.reopen = "".join(item.marker for item in kept)
+        self._mid_line = mid_line if head else self._mid_line
         self._forget(position)
+        if guarded is not None:
+            self._composer.silence()
 
     def expire(self, why: Expiry) -> None:
         """Ends holds (by size those that are old enough) and cuts what they kept back."""
@@ -137,6 +151,11 @@ class Boundaries:
                 break
         self.retrigger()
 
+    @property
+    def holds_back(self) -> bool:
+        """A boundary has passed that a hold did not let through."""
+        return bool(self._passed)
+
     def stall(self, *, lines_only: bool) -> None:
         """Nothing came for a while: ends holds; cuts long text at its last sentence end."""
         if lines_only:
@@ -150,10 +169,12 @@ class Boundaries:
         ends = [
             end
             for end in sentence_ends(text)
-            if end >= STALL_MIN_CHARS and atom_around(whole, end) is None
+            if end >= STALL_MIN_CHARS
+            and atom_around(whole, end) is None
+            and not any(item.holds for item in self._markers.at(self._window.base + end))
         ]
         if ends:
-            self.candidate(self._window.base + ends[-1])
+            self.cut(self._window.base + ends[-1], Cut.BOUNDARY)
 
     def finish(self) -> None:
         """Gives out all that is held."""

@@ -6,13 +6,15 @@ Pure: a driver feeds it, ticks it, and ends it. `worker.turn` and `ops.replay` m
 
 from shared.segments import DeliveryMode, Segment
 from worker.segments.boundaries import Expiry
+from worker.segments.cleaning import Cleaner, Cleaning
 from worker.segments.code import CodeReader
 from worker.segments.compose import Composer
-from worker.segments.limits import AGGREGATED, CHAT, Limits
+from worker.segments.limits import AGGREGATED, CHAT, STALL_LINE_S, STALL_TEXT_S, Limits
 from worker.segments.prose import ProseReader
 from worker.segments.router import GapReader, PrivateReader
 from worker.segments.scan import Scan, Wake
 from worker.segments.spans import SpanReader
+from worker.segments.stall import StallWatch
 from worker.segments.table_reader import SeparatorReader, TableReader
 from worker.text.lexicon import is_visible
 from worker.text.sentences import sentence_ends
@@ -23,6 +25,9 @@ MAX_UNREAD_CHARS = 900
 
 MAX_PIECE_CHARS = 4096
 """Longer pieces are read in parts, so that reading a part again costs no more than this."""
+
+NO_CLEANING = Cleaning()
+"""Only what no reply should show: end-of-turn tokens."""
 
 _HISTORY_PARTS = 512  # deltas are joined in groups of this size: memory, not meaning
 
@@ -43,6 +48,7 @@ class SegmentBuffer:
         *,
         mode: DeliveryMode = DeliveryMode.PARAGRAPH,
         limits: Limits | None = None,
+        cleaning: Cleaning = NO_CLEANING,
     ) -> None:
         self.thoughts: list[str] = []
         self.details: list[str] = []
@@ -50,6 +56,9 @@ class SegmentBuffer:
         self._mode = DeliveryMode(mode)
         aggregated = self._mode is DeliveryMode.AGGREGATED
         self._limits = limits or (AGGREGATED if aggregated else CHAT)
+        self._cleaner = Cleaner(cleaning)
+        lines_only = self._mode is DeliveryMode.LINE
+        self._stall = StallWatch(STALL_LINE_S if lines_only else STALL_TEXT_S)
         self._composer = Composer(turn_id, attempt, self._mode, self._limits)
         self._ended = False
         self._read = 0  # deltas of the history that were read
@@ -57,7 +66,6 @@ class SegmentBuffer:
         self._room = 0  # characters that may wait unread
         self._wakes: Wake
         self._keep = self.history.append  # feed is called for every delta: bound once
-        self._stalled_at: tuple[int, float] | None = None
         self._base = 0
         self._restart()
 
@@ -76,8 +84,20 @@ class SegmentBuffer:
         return self._advance()
 
     def tick(self, now_s: float) -> list[Segment]:
-        """Lets holds expire when no text came for a while; `now_s` is the driver's clock."""
-        return []
+        """Lets holds expire when no text came for a while; `now_s` is the driver's clock.
+
+        Finished lines and paragraphs come out, and the whole sentences of a long text; half
+        sentences, code, tables and what is aggregated stay.
+        """
+        if self._ended or self._mode is DeliveryMode.AGGREGATED:
+            return []
+        self._read_unread()
+        scan, window = self._scan, self._scan.window
+        holds_back = scan.boundaries.holds_back
+        if self._stall.is_due(now_s, base=window.base, end=window.pos, holds_back=holds_back):
+            self._prose.stall()
+        self._rearm()
+        return self._composer.take()
 
     def flush(self) -> list[Segment]:
         """Ends the reply and returns what was held."""
@@ -99,7 +119,13 @@ class SegmentBuffer:
         return segments
 
     def _restart(self) -> None:
-        scan = Scan(mode=self._mode, limits=self._limits, composer=self._composer, base=self._base)
+        scan = Scan(
+            mode=self._mode,
+            limits=self._limits,
+            composer=self._composer,
+            cleaner=self._cleaner,
+            base=self._base,
+        )
         spans, gap = SpanReader(scan), GapReader(scan)
         blocks = {Family.THINK: self.thoughts, Family.DETAILS: self.details}
         private = PrivateReader(scan, blocks)

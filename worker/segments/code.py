@@ -36,6 +36,8 @@ class CodeReader:
     Discord knows fences of three backticks only, anywhere in a line, closed by the next three.
     """
 
+    holds_prose = False
+
     def __init__(self, scan: Scan, spans: SpanReader) -> None:
         self._scan = scan
         self._spans = spans

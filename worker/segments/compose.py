@@ -40,6 +40,7 @@ class Composer:
         self._end = 0
         self._out: list[Segment] = []
         self._white = ""  # white space since the last piece
+        self._silent = False
         self._pack: list[Piece] = []
         self._pack_text: list[str] = []
         self._pack_units = 0
@@ -53,8 +54,19 @@ class Composer:
         """Notes white space that stands alone."""
         self._white += white
 
+    @property
+    def silent(self) -> bool:
+        """The reply was ended by a guard: what follows is not shown."""
+        return self._silent
+
+    def silence(self) -> None:
+        """Ends the reply here: no further piece is taken."""
+        self._silent = True
+
     def give(self, piece: Piece) -> None:
         """Takes the next piece."""
+        if self._silent:
+            return
         if not self._packs:
             self._emit(piece)
             return

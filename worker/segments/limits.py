@@ -28,6 +28,10 @@ STALL_MIN_CHARS = 200
 """... and show nothing shorter: a paragraph of one sentence looks broken."""
 
 
+LONGEST_HOLD_S = 10.0
+"""A finished line waits no longer for the rest of a construct, however slowly that comes."""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes in code points; a message is held to the same number of UTF-16 units.
 

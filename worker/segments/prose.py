@@ -80,6 +80,8 @@ Step = Callable[[str, str, int, bool], int]
 class ProseReader:
     """The reader of everything that is no code, no table and not private."""
 
+    holds_prose = True
+
     def __init__(
         self, scan: Scan, *, code: CodeOpener, tags: TagOpener, tables: TableOpener
     ) -> None:
@@ -133,6 +135,15 @@ class ProseReader:
         """A line end, or whatever follows an end that waits."""
         waits = self._mark is not None or self._blank_end is not None
         return None if waits or self._scan.long_run else self._wake
+
+    def stall(self) -> None:
+        """Nothing came for a while: what is finished and balanced is a boundary."""
+        scan = self._scan
+        if self._blank_end is not None:
+            end, self._blank_end = self._blank_end, None
+            scan.boundaries.candidate(end)
+        if scan.reader.holds_prose:
+            scan.boundaries.stall(lines_only=scan.mode is DeliveryMode.LINE)
 
     def finish(self) -> None:
         """Nothing follows: boundaries that waited are ones."""

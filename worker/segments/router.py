@@ -21,6 +21,8 @@ class PrivateReader:
         blocks: for each family, the inner texts in order.
     """
 
+    holds_prose = True
+
     def __init__(self, scan: Scan, blocks: dict[Family, list[str]]) -> None:
         self._scan = scan
         self._blocks = blocks
@@ -100,6 +102,8 @@ class PrivateReader:
 
 class GapReader:
     """The reader of white space behind a block: it and what stands before count as the larger."""
+
+    holds_prose = True
 
     def __init__(self, scan: Scan) -> None:
         self._scan = scan

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from shared.segments import DeliveryMode
 from worker.segments.boundaries import Boundaries
+from worker.segments.cleaning import Cleaner
 from worker.segments.compose import Composer
 from worker.segments.limits import Limits
 from worker.segments.markers import Markers
@@ -24,6 +25,9 @@ Wake = Callable[[str], object]
 
 class Reader(Protocol):
     """Reads one kind of text: prose, inline code, a fence, a table, a private block."""
+
+    holds_prose: bool
+    """What the window holds while it reads is prose (not code, not rows)."""
 
     def read(self, data: str, start: int, *, final: bool) -> int:
         """Consumes `data` from `start` on; returns where it stopped: more text decides the rest.
@@ -48,14 +52,20 @@ class Scan:
     """
 
     def __init__(
-        self, *, mode: DeliveryMode, limits: Limits, composer: Composer, base: int = 0
+        self,
+        *,
+        mode: DeliveryMode,
+        limits: Limits,
+        composer: Composer,
+        cleaner: Cleaner,
+        base: int = 0,
     ) -> None:
         self.mode = mode
         self.limits = limits
         self.composer = composer
         self.window = Window(base)
         self.markers = Markers()
-        self.boundaries = Boundaries(self.window, self.markers, composer, limits)
+        self.boundaries = Boundaries(self.window, self.markers, composer, limits, cleaner)
         self.reader: Reader  # set by whoever knows all readers
         self.replay = ""
         self.long_run = ""

@@ -23,6 +23,8 @@ class SpanReader:
     length of a run, and nothing of it has been given out.
     """
 
+    holds_prose = True
+
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
         self._prose: Reader

@@ -24,6 +24,8 @@ _MAX_INDENT = 64  # blanks in front of a row; more of them are text
 class SeparatorReader:
     """The reader of the one line behind what may be the head of a table."""
 
+    holds_prose = False
+
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
         self._prose: Reader
@@ -91,6 +93,8 @@ class _RowWatch:
 
 class TableReader:
     """The reader of rows. A table is no hold: it is kept until it ends, or fills a segment."""
+
+    holds_prose = False
 
     def __init__(self, scan: Scan, tags: TagOpener) -> None:
         self._scan = scan
