@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from ops.rehearsal.faults import Faults
 from ops.rehearsal.judges.anthropic import AnthropicJudge
+from ops.rehearsal.judges.chat_dialects import DIALECTS, REHEARSAL
 from ops.rehearsal.judges.google import GoogleJudge
 from ops.rehearsal.judges.openai_chat import ChatJudge
 from ops.rehearsal.judges.openai_responses import ResponsesJudge
@@ -144,9 +145,10 @@ def _google(ask: Ask, number: int, facts: Facts) -> Voice:
     return GoogleVoice(ask.model, number, is_sse=facts.query.get("alt") == "sse")
 
 
-# With and without the version: a base URL may hold it or not.
+# With and without the version: a base URL may hold it or not. Every dialect has its own path.
 DOORS: tuple[tuple[tuple[str, ...], Judge, VoiceMaker], ...] = (
-    (("/chat/completions", "/v1/chat/completions"), ChatJudge(), _chat),
+    (("/chat/completions", "/v1/chat/completions"), ChatJudge(REHEARSAL), _chat),
+    *(((f"/{dialect.name}/chat/completions",), ChatJudge(dialect), _chat) for dialect in DIALECTS),
     (("/responses", "/v1/responses"), ResponsesJudge(), _responses),
     (("/v1/messages",), AnthropicJudge(), _anthropic),
     (

@@ -67,10 +67,26 @@ _assistant_blocks: st.SearchStrategy[ContentBlock] = st.one_of(
         thought_signature=_signatures,
         item_id=st.sampled_from([None, "fc_1"]),
     ),
-    st.builds(
-        OpaqueBlock,
-        provider=st.sampled_from(["anthropic", "openai"]),
-        raw=st.just({"type": "server_tool_use"}),
+    st.sampled_from(
+        [
+            OpaqueBlock(
+                provider="anthropic",
+                raw={
+                    "type": "server_tool_use",
+                    "id": "srvtoolu_1",
+                    "name": "web_search",
+                    "input": {"query": "x"},
+                },
+            ),
+            OpaqueBlock(
+                provider="openai",
+                raw={"type": "web_search_call", "id": "ws_1", "status": "completed"},
+            ),
+            OpaqueBlock(
+                provider="google",
+                raw={"executableCode": {"language": "PYTHON", "code": "1 + 1"}},
+            ),
+        ]
     ),
 )
 

@@ -18,13 +18,13 @@ from shared.messages import (
     ToolCallBlock,
 )
 from worker.providers.bodies import (
+    GO_ON,
+    PLACEHOLDER,
     Json,
     blocks_of,
-    calls_of,
     key_of,
     parameters_of,
     post,
-    round_start,
     system_text,
     versioned,
 )
@@ -33,10 +33,6 @@ from worker.providers.requests import Endpoint, HttpRequest, ModelRequest
 from worker.providers.thinking import budget_of
 
 API_VERSION = "2023-06-01"
-PLACEHOLDER = "(the conversation starts here)"
-"""Stands where a user's message must come first."""
-GO_ON = "(go on)"
-"""Stands behind an assistant's message that the target would not continue by itself."""
 
 _ADAPTIVE = re.compile(r"claude-(?:opus|sonnet|haiku)-(?:4-[6-9]|[5-9])")
 """Models that think adaptively by effort, take no budget and no prefill, and, from the newest on,
@@ -47,8 +43,9 @@ _CACHE: Json = {"type": "ephemeral"}
 def anthropic_request(request: ModelRequest, endpoint: Endpoint, row: ProviderRow) -> HttpRequest:
     """Builds the request."""
     system, history = system_text(request.system, request.messages)
-    thinking, budget = _thinking(request, history)
-    messages = _messages(history, is_thinking=bool(thinking), model=request.target.model)
+    messages = _merged(history)
+    thinking, budget = _thinking(request, messages)
+    _frame(messages, is_thinking=bool(thinking), model=request.target.model)
     _mark_messages(messages)
     body: Json = {"model": request.target.model}
     if tools := [_tool(tool.name, tool.description, parameters_of(tool)) for tool in request.tools]:
@@ -73,25 +70,27 @@ def _headers(endpoint: Endpoint, row: ProviderRow) -> list[tuple[str, str]]:
     return headers
 
 
-def needs_thinking_off(messages: list[Message]) -> bool:
-    """Whether the running tool round began without signed reasoning of the target.
+def needs_thinking_off(messages: list[Json]) -> bool:
+    """Whether the running tool round holds a turn that called without signed reasoning first.
 
-    With thinking on, the turn that called must start with it (n8n #22550, pydantic-ai #2075); a
-    round that another model began has none, so its rest goes without thinking.
+    With thinking on, such a turn must start with it (n8n #22550, pydantic-ai #2075); a round that
+    another model began has none, so its rest goes without thinking. `messages` are those of the
+    request, where a user's words behind a result are part of the same message.
     """
-    for message in messages[round_start(messages) :]:
-        blocks = blocks_of(message)
-        if calls_of(blocks):
-            first = blocks[0]
-            return not (isinstance(first, ThinkingBlock) and first.thinking_signature is not None)
+    for message in reversed(messages):
+        kinds = [block["type"] for block in _list(message)]
+        if message["role"] == "user" and "tool_result" not in kinds:
+            return False
+        if "tool_use" in kinds and kinds[0] not in {"thinking", "redacted_thinking"}:
+            return True
     return False
 
 
-def _thinking(request: ModelRequest, history: list[Message]) -> tuple[Json, int]:
+def _thinking(request: ModelRequest, messages: list[Json]) -> tuple[Json, int]:
     """The settings of reasoning, and what it takes of `max_tokens`: the answer keeps its share."""
     effort = request.sampling.thinking
     budget = budget_of(effort)
-    if budget is None or needs_thinking_off(history):
+    if budget is None or needs_thinking_off(messages):
         return {}, 0
     if _ADAPTIVE.match(request.target.model):
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}, budget
@@ -116,24 +115,30 @@ def _tool(name: str, description: str, schema: Json) -> Json:
     return {"name": name, "description": description, "input_schema": schema}
 
 
-def _messages(history: list[Message], *, is_thinking: bool, model: str) -> list[Json]:
+def _merged(history: list[Message]) -> list[Json]:
     """Merges neighbours of one role; tool results are a user's content, and come first."""
     built: list[Json] = []
     for message in history:
         role = "assistant" if message.role is Role.ASSISTANT else "user"
         content = _content(message)
+        if not content:
+            continue
         if built and built[-1]["role"] == role:
             built[-1] = {"role": role, "content": [*_list(built[-1]), *content]}
         else:
             built.append({"role": role, "content": content})
-    if not built or built[0]["role"] == "assistant":
-        built.insert(0, _user_text(PLACEHOLDER))
-    if built[-1]["role"] == "assistant":
-        if is_thinking or _ADAPTIVE.match(model):
-            built.append(_user_text(GO_ON))
-        else:
-            _trim_prefill(_list(built[-1]))
     return built
+
+
+def _frame(messages: list[Json], *, is_thinking: bool, model: str) -> None:
+    """The user speaks first; at the end the assistant may have begun, where the model allows."""
+    if not messages or messages[0]["role"] == "assistant":
+        messages.insert(0, _user_text(PLACEHOLDER))
+    if messages[-1]["role"] == "assistant":
+        if is_thinking or _ADAPTIVE.match(model):
+            messages.append(_user_text(GO_ON))
+        else:
+            _trim_prefill(_list(messages[-1]))
 
 
 def _list(message: Json) -> list[Json]:
@@ -200,7 +205,9 @@ def _block(block: ContentBlock) -> Json | None:
             return None  # an own block that is no object cannot have come from Anthropic
 
 
-def _text(block: TextBlock) -> Json:
+def _text(block: TextBlock) -> Json | None:
+    if not block.text.strip():
+        return None  # blank texts are refused, whoever signed them
     built: Json = {"type": "text", "text": block.text}
     if block.citations:
         built["citations"] = block.citations

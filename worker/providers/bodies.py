@@ -28,6 +28,11 @@ Json: TypeAlias = dict[str, object]
 
 INSTRUCTIONS = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
+PLACEHOLDER = "(the conversation starts here)"
+"""Stands where a format wants a user's message first."""
+GO_ON = "(go on)"
+"""Stands behind an assistant's message that the target would not continue by itself."""
+
 encode = msgspec.json.Encoder().encode
 
 

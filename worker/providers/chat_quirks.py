@@ -8,12 +8,9 @@ import re
 from typing import assert_never
 
 from shared.messages import ContentBlock
-from worker.providers.bodies import Json, calls_of, thinking_of
+from worker.providers.bodies import PLACEHOLDER, Json, calls_of, thinking_of
 from worker.providers.quirks import CallSignature, Quirks, ThinkingStyle
 from worker.providers.requests import ModelRequest
-
-PLACEHOLDER = "(the conversation starts here)"
-"""Stands where a template wants a user's message first."""
 
 
 def thinking_settings(request: ModelRequest, quirks: Quirks) -> Json:
@@ -102,8 +99,6 @@ def alternated(messages: list[Json]) -> list[Json]:
     """Makes roles alternate after one system message, as the templates of local models demand."""
     built: list[Json] = []
     for message in messages:
-        if message["role"] in {"system", "developer"} and built:
-            message = {**message, "role": "user"}
         last = built[-1] if built else {}
         if (
             message["role"] == last.get("role")
@@ -120,16 +115,14 @@ def alternated(messages: list[Json]) -> list[Json]:
 
 def _merged(first: Json, second: Json) -> Json:
     one, two = first["content"], second["content"]
-    if isinstance(one, str) and isinstance(two, str):
-        content: object = f"{one}\n\n{two}"
+    if isinstance(one, list) or isinstance(two, list):
+        content: object = [*_parts(one), *_parts(two)]
     else:
-        content = [*_parts(one), *_parts(two)]
+        content = "\n\n".join(str(text) for text in (one, two) if text) or None
     return {**first, **second, "content": content}
 
 
 def _parts(content: object) -> list[Json]:
-    if content is None:
-        return []
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content if isinstance(content, list) else []

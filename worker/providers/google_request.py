@@ -20,6 +20,8 @@ from shared.messages import (
 )
 from shared.turns import ToolSpec
 from worker.providers.bodies import (
+    GO_ON,
+    PLACEHOLDER,
     Json,
     blocks_of,
     called_names,
@@ -38,8 +40,6 @@ MAX_STOPS = 5
 """`stopSequences` takes up to 5."""
 UNSIGNED = "skip_thought_signature_validator"
 """Google's own word for calls that another model made (thought signatures, FAQ)."""
-PLACEHOLDER = "(the conversation starts here)"
-GO_ON = "(go on)"
 
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}==|[A-Za-z0-9+/_-]{3}=)?")
 

@@ -8,6 +8,8 @@ behind the rules: platform.openai.com/docs/api-reference/chat and the vendors' p
 
 from shared.messages import ContentBlock, ImageBlock, Message, Role, ToolCallBlock
 from worker.providers.bodies import (
+    GO_ON,
+    PLACEHOLDER,
     Json,
     bearer,
     blocks_of,
@@ -115,9 +117,9 @@ def _messages(request: ModelRequest, row: ProviderRow) -> list[Json]:
     start = 0 if quirks.demands_reasoning else round_start(history)
     joiner = "" if request.foreign_thinking == "drop" else "\n\n"
     built: list[Json] = []
+    instructing, mid_history = _instructing_roles(row, request.target.model)
     if system:
-        is_developer = is_openai_reasoning(row, request.target.model)
-        built.append({"role": "developer" if is_developer else "system", "content": system})
+        built.append({"role": instructing, "content": system})
     waiting: list[Json] = []  # images of tool results, until the last result of the round is out
     for at, message in enumerate(history):
         if message.role is Role.TOOL:
@@ -128,23 +130,37 @@ def _messages(request: ModelRequest, row: ProviderRow) -> list[Json]:
         if message.role is Role.ASSISTANT:
             built.append(_assistant(message, quirks, joiner=joiner, in_round=at >= start))
         else:
-            built.append(_spoken(message))
+            is_user = message.role is Role.USER
+            built.append(_spoken(message, "user" if is_user else mid_history))
     _append_images(built, waiting)
-    if quirks.bridges_results:
-        built = _bridged(built)
+    if not history:
+        built.append({"role": "user", "content": PLACEHOLDER})
     if quirks.is_strict_template:
         built = alternated(built)
+    if quirks.bridges_results or quirks.is_strict_template:
+        built = _bridged(built)
     return _prefilled(built, quirks)
 
 
-def _spoken(message: Message) -> Json:
+def _instructing_roles(row: ProviderRow, model: str) -> tuple[str, str]:
+    """The roles of instructions at the front and in mid-history.
+
+    Only OpenAI's reasoning models know `developer`; cerebras, xAI, DeepSeek and Z.ai refuse it.
+    """
+    if is_openai_reasoning(row, model):
+        return "developer", "developer"
+    is_strict = row.quirks.is_strict_template or row.quirks.bridges_results
+    return "system", "user" if is_strict else "system"
+
+
+def _spoken(message: Message, role: str) -> Json:
     """A user's message, or instructions in mid-history."""
     blocks = blocks_of(message)
     text = "\n\n".join(texts_of(blocks))
     images = images_of(blocks) if message.role is Role.USER else []
     if not images:
-        return {"role": message.role.value, "content": text}
-    return {"role": "user", "content": [_part(block) for block in blocks if _is_shown(block)]}
+        return {"role": role, "content": text}
+    return {"role": role, "content": [_part(block) for block in blocks if _is_shown(block)]}
 
 
 def _is_shown(block: ContentBlock) -> bool:
@@ -219,7 +235,12 @@ def _bridged(messages: list[Json]) -> list[Json]:
 
 
 def _prefilled(messages: list[Json], quirks: Quirks) -> list[Json]:
-    last = messages[-1] if messages else {}
-    if quirks.prefill is Prefill.PREFIX and last.get("role") == "assistant":
+    """An assistant's message at the end is to be continued, where the vendor can."""
+    last = messages[-1]
+    if last["role"] != "assistant":
+        return messages
+    if quirks.prefill is Prefill.PREFIX:
         return [*messages[:-1], {**last, "prefix": True}]
+    if quirks.is_strict_template and quirks.prefill is Prefill.NONE:
+        return [*messages, {"role": "user", "content": GO_ON}]
     return messages

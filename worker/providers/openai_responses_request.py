@@ -19,6 +19,7 @@ from shared.messages import (
     ToolCallBlock,
 )
 from worker.providers.bodies import (
+    PLACEHOLDER,
     Json,
     bearer,
     blocks_of,
@@ -70,7 +71,8 @@ def openai_responses_request(
         body["tools"] = tools
     if system:
         body["instructions"] = system
-    body["input"] = [item for message in history for item in _items(message)]
+    items = [item for message in history for item in _items(message)]
+    body["input"] = items or [{"role": "user", "content": PLACEHOLDER}]
     body["stream"] = True
     body["store"] = False
     body["include"] = ["reasoning.encrypted_content"]

@@ -74,7 +74,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
         max_stops: how many stop strings are taken; further ones are left out.
         is_strict_template: roles must alternate after one system message at the front (templates
             of local models, Perplexity).
-        bridges_results: a user message may not follow a tool result directly (Mistral).
+        bridges_results: a user message may not follow a tool result directly (Mistral; strict
+            templates want the same).
         demands_reasoning: every assistant message carries the reasoning field, empty if need be
             (DeepSeek V4, hermes #15353, openclaw #73417).
         sampling_with_thinking: whether temperature and top_p are taken while the model reasons.
@@ -291,7 +292,6 @@ _ROWS = (
             reasoning_back=ReasoningBack.PLAIN,
             thinking=ThinkingStyle.TEMPLATE,
             is_strict_template=True,
-            prefill=Prefill.PLAIN,
             verbatim_tools=True,
         ),
     ),

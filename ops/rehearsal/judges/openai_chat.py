@@ -8,6 +8,7 @@ import re
 
 import msgspec
 
+from ops.rehearsal.judges.chat_dialects import ChatDialect, plain_chat
 from ops.rehearsal.judges.openai_chat_shapes import (
     AssistantMessage,
     ChatRequest,
@@ -21,21 +22,25 @@ from ops.rehearsal.judges.shape import Complaint, bearer_token, shaped, text_of
 from ops.rehearsal.values import Ask, Facts, Fault
 from ops.rehearsal.voices.openai_chat import error_body
 
-MAX_STOPS = 4
-"""API reference, `stop`: up to 4 sequences."""
 MAX_CALL_ID_CHARS = 40
 """Reported by autogen #6377, dify #28987, litellm #17343."""
+_OPENAI_HOSTED = frozenset({"openai", "azure", "rehearsal"})
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """API reference, `tools[].function.name`."""
 
 
 class ChatJudge:
-    """Chat completions as OpenAI itself serves them."""
+    """Chat completions as OpenAI serves them, or as a vendor with a dialect of them does."""
 
     vendor = "openai"
 
+    def __init__(self, dialect: ChatDialect) -> None:
+        self._dialect = dialect
+
     def key(self, facts: Facts) -> str | None:
-        """The bearer token."""
+        """The bearer token, or the vendor's own header."""
+        if self._dialect.key_header is not None:
+            return facts.headers.get(self._dialect.key_header) or None
         return bearer_token(facts)
 
     def error_body(self, fault: Fault) -> bytes:
@@ -45,8 +50,8 @@ class ChatJudge:
     def read(self, body: object, facts: Facts) -> Ask | Fault:
         """Checks shape, roles, ids and tool pairs."""
         try:
-            request = shaped(body, ChatRequest)
-            _check_options(request)
+            request = shaped(plain_chat(body, self._dialect), ChatRequest)
+            _check_options(request, self._dialect)
             _check_tools(request.tools or [])
             _check_pairs(request.messages)
         except Complaint as complaint:
@@ -60,7 +65,7 @@ class ChatJudge:
         return _ask(request)
 
 
-def _check_options(request: ChatRequest) -> None:
+def _check_options(request: ChatRequest, dialect: ChatDialect) -> None:
     if request.stream_options is not None and not request.stream:
         raise Complaint(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
@@ -71,14 +76,7 @@ def _check_options(request: ChatRequest) -> None:
             "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
             "max_tokens",
         )
-    if isinstance(request.stop, list) and len(request.stop) > MAX_STOPS:
-        raise Complaint(
-            f"Invalid 'stop': array too long. Expected an array with maximum length {MAX_STOPS}, "
-            f"but got an array with length {len(request.stop)} instead.",
-            "stop",
-            "array_above_max_length",
-        )
-    if request.tools == []:
+    if request.tools == [] and dialect.name in _OPENAI_HOSTED:
         raise Complaint(
             "Invalid 'tools': empty array. Expected an array with minimum length 1, "
             "but got an empty array instead.",

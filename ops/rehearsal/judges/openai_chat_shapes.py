@@ -89,10 +89,6 @@ class AssistantMessage(_Message, tag="assistant", kw_only=True):
     refusal: str | None = None
     name: str | None = None
     tool_calls: list[ToolCall] | None = None
-    reasoning_content: str | None = None
-    """Not OpenAI's, but every compatible vendor's with reasoning takes it back."""
-    reasoning: str | None = None
-    reasoning_details: list[dict[str, object]] | None = None
 
 
 class ToolMessage(_Message, tag="tool", kw_only=True):
