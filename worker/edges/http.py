@@ -86,6 +86,7 @@ class HttpEdge:
             EndpointError: no connection, or it broke before the headers.
         """
         try:
+            _check_port(request.url)
             outgoing = self._client.build_request(
                 request.method, request.url, headers=list(request.headers), content=request.body
             )
@@ -100,6 +101,12 @@ class HttpEdge:
     async def close(self) -> None:
         """Closes all connections."""
         await self._client.aclose()
+
+
+def _check_port(url: str) -> None:
+    """Refuses a port that does not exist: the loop would raise `OverflowError` in a group."""
+    if (httpx.URL(url).port or 0) > 65535:
+        raise httpx.InvalidURL("the port is above 65535")
 
 
 def _name_of(exc: Exception) -> str:

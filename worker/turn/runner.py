@@ -360,9 +360,10 @@ async def _end(*tasks: "asyncio.Task[object]") -> None:
     """Cancels what still runs, and waits until it has let go of its stream."""
     for task in tasks:
         task.cancel()
+    await asyncio.wait(tasks)
     for task in tasks:
-        with contextlib.suppress(asyncio.CancelledError, EndpointError, TimeoutError):
-            await task
+        if not task.cancelled():
+            task.exception()  # looked at: whoever awaits the task itself gets it raised
 
 
 def _ms(seconds: float) -> int:

@@ -1,0 +1,153 @@
+"""httpx over real sockets: what the edge gives, and how it fails."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import httpx
+import pytest
+
+from shared.errors import EndpointError
+from worker.edges.http import MAX_ERROR_BODY_BYTES, HttpEdge
+from worker.providers.requests import HttpRequest
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nX-Request-Id: r1\r\n"
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+@contextlib.asynccontextmanager
+async def serving(handler: Handler):
+    async def connected(reader, writer):
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            await handler(reader, writer)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    edge = HttpEdge()
+    try:
+        yield edge, HttpRequest("POST", f"http://127.0.0.1:{port}/v1", (), b"{}")
+    finally:
+        await edge.close()
+        server.close()
+
+
+async def test_the_body_comes_as_it_arrives():
+    go_on = asyncio.Event()
+
+    async def handler(_reader, writer):
+        writer.write(CHUNKED + chunk(b"data: a\n\n"))
+        await writer.drain()
+        await go_on.wait()
+        writer.write(chunk(b"data: b\n\n") + chunk(b""))
+        await writer.drain()
+
+    async with serving(handler) as (edge, request), edge.open(request) as response:
+        assert response.status == 200
+        assert ("x-request-id", "r1") in response.headers
+        chunks = response.chunks()
+        assert await anext(chunks) == b"data: a\n\n"
+        go_on.set()
+        assert await anext(chunks) == b"data: b\n\n"
+        assert [data async for data in chunks] == []
+
+
+async def test_leaving_the_context_closes_the_connection_at_once():
+    closed = asyncio.Event()
+
+    async def handler(reader, writer):
+        writer.write(CHUNKED + chunk(b"data: a\n\n"))
+        await writer.drain()
+        await reader.read()
+        closed.set()
+
+    async with serving(handler) as (edge, request):
+        async with edge.open(request) as response:
+            await anext(response.chunks())
+        await asyncio.wait_for(closed.wait(), 1)
+
+
+async def test_a_connection_cut_in_mid_stream_is_an_endpoint_error():
+    async def handler(_reader, writer):
+        writer.write(CHUNKED + chunk(b"data: a\n\n") + b"40\r\nhalf")
+        await writer.drain()
+
+    async with serving(handler) as (edge, request), edge.open(request) as response:
+        with pytest.raises(EndpointError) as caught:
+            async for _ in response.chunks():
+                pass
+    assert caught.value.exception == "RemoteProtocolError"
+
+
+async def test_an_error_body_is_bounded():
+    async def handler(_reader, writer):
+        writer.write(HEAD.replace(b"200 OK", b"500 Oops") + b"\r\n" + b"x" * 300_000)
+        await writer.drain()
+
+    async with serving(handler) as (edge, request), edge.open(request) as response:
+        assert response.status == 500
+        assert len(await response.error_body()) == MAX_ERROR_BODY_BYTES
+
+
+async def test_an_error_body_that_breaks_gives_what_came():
+    async def handler(_reader, writer):
+        writer.write(CHUNKED.replace(b"200 OK", b"502 Oops") + chunk(b"bad") + b"ff\r\n")
+        await writer.drain()
+
+    async with serving(handler) as (edge, request), edge.open(request) as response:
+        assert await response.error_body() == b"bad"
+
+
+async def test_a_refused_connection_has_its_own_name():
+    edge = HttpEdge()
+    server = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    with pytest.raises(EndpointError) as caught:
+        async with edge.open(HttpRequest("POST", f"http://127.0.0.1:{port}/", (), b"")):
+            pass
+    assert caught.value.exception == "ConnectionRefusedError"
+    await edge.close()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999/", "nonsense"], ids=["port", "scheme"])
+async def test_an_impossible_address_is_an_endpoint_error(url):
+    edge = HttpEdge()
+    with pytest.raises(EndpointError):
+        async with edge.open(HttpRequest("POST", url, (), b"")):
+            pass
+    await edge.close()
+
+
+async def test_a_redirect_is_not_followed():
+    async def handler(_reader, writer):
+        writer.write(b"HTTP/1.1 307 Away\r\nlocation: http://127.0.0.1:1/\r\n\r\n")
+        await writer.drain()
+
+    async with serving(handler) as (edge, request), edge.open(request) as response:
+        assert response.status == 307
+
+
+async def test_the_error_never_quotes_the_address():
+    edge = HttpEdge()
+    with pytest.raises(EndpointError) as caught:
+        async with edge.open(HttpRequest("POST", "http://user:pass@127.0.0.1:1/?key=s", (), b"")):
+            pass
+    assert "pass" not in str(caught.value)
+    assert "key" not in str(caught.value)
+    await edge.close()
+
+
+def test_every_error_of_httpx_that_a_request_may_raise_is_translated():
+    raised = {httpx.TransportError, httpx.DecodingError, httpx.TooManyRedirects}
+    assert all(issubclass(kind, httpx.HTTPError) for kind in raised)
+    assert issubclass(httpx.StreamError, RuntimeError)
+    assert issubclass(httpx.InvalidURL, Exception)

@@ -1,0 +1,151 @@
+"""The ports of a turn, played: a scripted provider, an outbox and a reporter that remember.
+
+Comes in: scripts of what the provider does. Goes out: what the runner wrote, in order.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from shared.errors import EndpointError, Fenced
+from shared.failures import ErrorReport
+from shared.secrets import Secret
+from shared.segments import Segment, TurnDone, TurnFailed
+from shared.turns import AttemptToken, TurnOutcome
+from worker.edges.clock import SystemClock
+from worker.providers.requests import Endpoint, HttpRequest
+from worker.turn.ports import TimeLimits
+from worker.turn.runner import TurnRunner
+
+SILENCE = object()
+"""A step of a script: nothing comes any more, and nobody closes."""
+BREAK = EndpointError("ReadError")
+"""A step of a script: the connection breaks."""
+
+Step = bytes | EndpointError | object
+
+GENEROUS = TimeLimits(first_byte_s=5, between_chunks_s=5, whole_stream_s=10, turn_deadline_s=20)
+
+
+class ScriptedResponse:
+    """An answer that plays its steps."""
+
+    def __init__(
+        self,
+        steps: Iterable[Step],
+        status: int = 200,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self._steps = list(steps)
+        self.is_closed = False
+        self.reached = asyncio.Event()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        for step in self._steps:
+            if isinstance(step, bytes):
+                yield step
+            elif isinstance(step, EndpointError):
+                raise step
+            else:
+                self.reached.set()
+                await asyncio.Event().wait()
+        self.reached.set()
+
+    async def error_body(self) -> bytes:
+        return b"".join(step for step in self._steps if isinstance(step, bytes))
+
+
+class ScriptedProvider:
+    """Gives the answers in order; an `EndpointError` or `SILENCE` stands for an opening."""
+
+    def __init__(self, *answers: ScriptedResponse | EndpointError | object) -> None:
+        self._answers = iter(answers)
+        self.requests: list[HttpRequest] = []
+        self.asked = asyncio.Event()
+
+    @asynccontextmanager
+    async def open(self, request: HttpRequest) -> AsyncIterator[ScriptedResponse]:
+        self.requests.append(request)
+        self.asked.set()
+        answer = next(self._answers)
+        if isinstance(answer, EndpointError):
+            raise answer
+        if not isinstance(answer, ScriptedResponse):
+            await asyncio.Event().wait()
+        assert isinstance(answer, ScriptedResponse)
+        try:
+            yield answer
+        finally:
+            answer.is_closed = True
+
+
+class RememberingOutbox:
+    """An outbox that keeps what it is given; `fence_at` refuses from that segment on."""
+
+    def __init__(self, turn_id: str = "l1", *, fence_at: int | None = None) -> None:
+        self.token = AttemptToken(turn_id=turn_id, attempt=1, claim="0a1b2c3d")
+        self.segments: list[Segment] = []
+        self.ends: list[tuple[TurnDone | TurnFailed, TurnOutcome]] = []
+        self.recordings: list[bytes] = []
+        self._fence_at = fence_at
+        self.has_sent = asyncio.Event()
+
+    async def send(self, segment: Segment) -> None:
+        if self._fence_at is not None and segment.seq >= self._fence_at:
+            raise Fenced
+        self.segments.append(segment)
+        self.has_sent.set()
+
+    async def next_attempt(self) -> AttemptToken:
+        self.token = AttemptToken(
+            turn_id=self.token.turn_id, attempt=self.token.attempt + 1, claim=self.token.claim
+        )
+        self.segments.clear()
+        return self.token
+
+    async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
+        self.ends.append((event, outcome))
+
+    async def keep_recording(self, payload: bytes) -> None:
+        self.recordings.append(payload)
+
+    @property
+    def texts(self) -> list[str]:
+        return [segment.text for segment in self.segments]
+
+
+class KeepingReporter:
+    """A reporter that keeps its reports."""
+
+    def __init__(self) -> None:
+        self.reports: list[ErrorReport] = []
+
+    async def report(self, report: ErrorReport, secrets: Iterable[Secret | str] = ()) -> None:
+        self.reports.append(report)
+
+
+def runner(
+    provider: ScriptedProvider,
+    reporter: KeepingReporter,
+    *,
+    limits: TimeLimits = GENEROUS,
+    endpoint: Endpoint | None = None,
+    records_always: bool = False,
+) -> TurnRunner:
+    """A runner over played ports; every provider listens at the same place."""
+    ids = (f"report-{number}" for number in itertools.count(1))
+    place = endpoint or Endpoint(base_url="http://model.invalid/v1", key=Secret("sk-test-key-1"))
+    return TurnRunner(
+        provider=provider,
+        reporter=reporter,
+        endpoint_of=lambda _name: place,
+        limits=limits,
+        clock=SystemClock(),
+        say=lambda key, locale: f"{key}:{locale}",
+        worker_id="worker-1",
+        new_report_id=lambda: next(ids),
+        records_always=records_always,
+    )
