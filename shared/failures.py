@@ -6,6 +6,7 @@ Pure; anyone may import it.
 
 import re
 from enum import StrEnum
+from typing import assert_never
 
 import msgspec
 
@@ -136,6 +137,8 @@ class FaultDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
                 return is_owner
             case CredentialSource.SUPPORTER:
                 return False
+            case _:
+                assert_never(self.credential_source)
 
 
 class Severity(StrEnum):

@@ -10,6 +10,7 @@ and closers without an opener the result does not depend on where deltas end.
 """
 
 from collections.abc import Callable, Iterable
+from typing import assert_never
 
 import msgspec
 
@@ -151,6 +152,8 @@ class ChunkProcessor:
                 return self._failed(event)
             case Start():
                 return []
+            case _:
+                assert_never(event)
 
     def tick(self, now_s: float) -> list[ProcessedChunk]:
         """Gives out what is held too long; `now_s` is the driver's monotonic clock."""
@@ -248,6 +251,8 @@ class ChunkProcessor:
                     chunks += self._thought(text, is_native=False)
                 case Called():
                     self._called.append(piece)
+                case _:
+                    assert_never(piece)
         return chunks
 
     def _said(self, text: str) -> list[ProcessedChunk]:

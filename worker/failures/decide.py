@@ -9,6 +9,7 @@ failed attempt showed is superseded by the next one, never continued: continuing
 """
 
 from enum import StrEnum
+from typing import assert_never
 
 import msgspec
 
@@ -166,6 +167,8 @@ def _is_open(action: Action, error: ProviderError, situation: Situation) -> bool
             return error.parameter is not None
         case Action.TRIM_HISTORY | Action.GIVE_UP:
             return True
+        case _:
+            assert_never(action)
 
 
 def _delay_s(error: ProviderError, situation: Situation, jitter: float) -> float:
