@@ -8,7 +8,7 @@ name, so that the entries a dead leader had in hand are the first that its succe
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -87,7 +87,7 @@ class GroupReader:
         await asyncio.sleep(RECREATE_DELAY_S)
         return []
 
-    async def entries(self, *, block_s: float = 2.0) -> AsyncIterator[Entry]:
+    async def entries(self, *, block_s: float = 2.0) -> AsyncGenerator[Entry]:
         """Entries one by one, for ever; close it with `aclosing`."""
         while True:
             for entry in await self.read(block_s=block_s):
