@@ -239,12 +239,7 @@ RULES: tuple[Rule, ...] = (
         yes='0 {"type":"error","error":{"type":"overloaded_error","message":"try later"}}',
         no='0 {"type":"error","error":{"type":"overload_test","message":"try later"}}',
     ),
-    Rule(
-        cause=Cause.OVERLOADED,
-        statuses=frozenset({529}),
-        yes="529 ",
-        no="530 ",
-    ),
+    Rule(cause=Cause.OVERLOADED, statuses=frozenset({529}), yes="529 ", no="530 "),
     Rule(
         cause=Cause.OVERLOADED,
         words=_words(r"\boverloaded\b"),
@@ -283,12 +278,7 @@ RULES: tuple[Rule, ...] = (
         yes='0 {"error":{"status":"DEADLINE_EXCEEDED","message":"gave up"}}',
         no='0 {"error":{"status":"DEADLINE_UNSET","message":"gave up"}}',
     ),
-    Rule(
-        cause=Cause.REQUEST_TIMEOUT,
-        statuses=frozenset({408}),
-        yes="408 ",
-        no="409 ",
-    ),
+    Rule(cause=Cause.REQUEST_TIMEOUT, statuses=frozenset({408}), yes="408 ", no="409 "),
     Rule(
         cause=Cause.REQUEST_TIMEOUT,
         codes=_any("timeout_error", "request_timeout"),
@@ -376,18 +366,8 @@ RULES: tuple[Rule, ...] = (
         yes="502 <html>Bad gateway</html>",
         no="522 <html>Connection timed out</html>",
     ),
-    Rule(
-        cause=Cause.OVERLOADED,
-        statuses=frozenset({503}),
-        yes="503 ",
-        no="501 ",
-    ),
-    Rule(
-        cause=Cause.SERVER_ERROR,
-        statuses=frozenset({500}),
-        yes="500 ",
-        no="505 ",
-    ),
+    Rule(cause=Cause.OVERLOADED, statuses=frozenset({503}), yes="503 ", no="501 "),
+    Rule(cause=Cause.SERVER_ERROR, statuses=frozenset({500}), yes="500 ", no="505 "),
     Rule(
         cause=Cause.SERVER_ERROR,
         codes=_any("server_error", "internal_server_error", "internal", "api_error"),
