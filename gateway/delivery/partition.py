@@ -11,7 +11,8 @@ before anything new.
 import asyncio
 import logging
 from collections import deque
-from typing import Final
+
+import msgspec
 
 from gateway.delivery.ports import EnvelopeSource, Journal, Leadership
 from gateway.delivery.turns import LeaseLost, Surroundings, TurnDelivery
@@ -20,12 +21,16 @@ from shared.segments import Envelope
 
 logger = logging.getLogger(__name__)
 
-MAX_HELD: Final = 1_000
-"""Envelopes read and not acknowledged, per partition: some 2 MB, and a bound for a dead front."""
-RENEW_S: Final = 1.0
-"""The lease lasts three of these, so that one lost renewal does not cost it."""
-ROOM_S: Final = 0.2
-"""How often a full house is looked at; nothing is in a hurry then."""
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers that tests change."""
+
+    renew_s: float = 1.0
+    """The lease lasts three of these, so that one lost renewal does not cost it."""
+    max_held: int = 1_000
+    """Envelopes read and not acknowledged, per partition: 2 MB, and a bound for a dead front."""
+    room_s: float = 0.2
+    """How often a full house is looked at; nothing is in a hurry then."""
 
 
 class PartitionDelivery:
@@ -37,6 +42,7 @@ class PartitionDelivery:
         journal: its journal, fenced by the lease.
         lease: the leadership of the partition.
         around: what all partitions share.
+        pace: how often, how much.
     """
 
     def __init__(
@@ -47,8 +53,10 @@ class PartitionDelivery:
         journal: Journal,
         lease: Leadership,
         around: Surroundings,
+        pace: Pace | None = None,
     ) -> None:
         self._partition = partition
+        self._pace = pace or Pace()
         self._source = source
         self._journal = journal
         self._lease = lease
@@ -67,7 +75,7 @@ class PartitionDelivery:
                 if await self._may_lead():
                     await self._lead(stop, drain_s)
                 else:
-                    await _until(stop, RENEW_S)
+                    await _until(stop, self._pace.renew_s)
         finally:
             try:
                 await self._lease.release()
@@ -94,7 +102,7 @@ class PartitionDelivery:
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(RENEW_S)
+            await asyncio.sleep(self._pace.renew_s)
             try:
                 if not await self._lease.hold():
                     raise LeaseLost
@@ -104,7 +112,7 @@ class PartitionDelivery:
 
     async def _consume(self, group: asyncio.TaskGroup, stop: asyncio.Event, drain_s: float) -> None:
         turns = TurnDelivery(self._journal, self._around)
-        lanes = _Lanes(group, self._source, turns)
+        lanes = _Lanes(group, self._source, turns, self._pace)
         self._source.rewind()
         while not stop.is_set():
             for envelope in await turns.stored(self._source.read):
@@ -117,8 +125,13 @@ class _Lanes:
     """A queue and, while it holds something, a task per channel."""
 
     def __init__(
-        self, group: asyncio.TaskGroup, source: EnvelopeSource, turns: TurnDelivery
+        self,
+        group: asyncio.TaskGroup,
+        source: EnvelopeSource,
+        turns: TurnDelivery,
+        pace: Pace,
     ) -> None:
+        self._pace = pace
         self._group = group
         self._source = source
         self._turns = turns
@@ -131,10 +144,10 @@ class _Lanes:
 
         An envelope that is in hand already is left where it is.
         """
-        while len(self._held) >= MAX_HELD:
+        while len(self._held) >= self._pace.max_held:
             if stop.is_set():
                 return False
-            await _until(stop, ROOM_S)
+            await _until(stop, self._pace.room_s)
         if envelope.entry_id in self._held:
             return True
         self._held.add(envelope.entry_id)

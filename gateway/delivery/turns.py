@@ -17,10 +17,11 @@ from gateway.delivery.pieces import pieces_of
 from gateway.delivery.ports import Clock, Fleet, Journal, Reporter, TypingSigns
 from gateway.delivery.reports import delivery_failure
 from gateway.front import Refusal, Refused, Sent
+from gateway.notices import unknown_notes
 from gateway.sequencer import Patch, Step, TurnSequencer
 from shared.errors import ConfigError, StoreUnavailable
 from shared.failures import Fault
-from shared.segments import Envelope, SegmentReady
+from shared.segments import Envelope, SegmentReady, TurnDone
 from shared.turns import Front
 
 logger = logging.getLogger(__name__)
@@ -116,9 +117,11 @@ class TurnDelivery:
         return turn
 
     async def _show(self, turn: TurnSequencer, envelope: Envelope) -> None:
-        await self._write(
-            envelope, turn.feed(envelope, pieces_of(envelope.event, locale=envelope.route.locale))
-        )
+        pieces = pieces_of(envelope.event, locale=envelope.route.locale)
+        patch = turn.feed(envelope, pieces)
+        if patch is not None:
+            self._log_unknown_notes(envelope)
+            await self._write(envelope, patch)
         if not turn.is_busy:
             return
         if turn.has_gap:
@@ -134,6 +137,11 @@ class TurnDelivery:
         while (step := turn.step()) is not None:
             self._around.typing.stop(envelope.turn_id)
             await self._take(turn, step, envelope)
+
+    def _log_unknown_notes(self, envelope: Envelope) -> None:
+        if isinstance(envelope.event, TurnDone) and (keys := unknown_notes(envelope.event)):
+            facts = {"turn_id": envelope.turn_id, "notes": keys}
+            logger.warning("delivery.unknown_notes", extra=facts)
 
     async def _take(self, turn: TurnSequencer, step: Step, envelope: Envelope) -> None:
         now_s = self._around.clock.now_s()

@@ -1,0 +1,143 @@
+"""Lease, journal, stream and marks of the gateway on real servers."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+
+import pytest
+from redis.asyncio import Redis
+
+from gateway.edges.store import (
+    DIRECT_CHANNELS_MAX,
+    GatewayFleet,
+    PartitionLease,
+    RedisJournal,
+    RedisMarks,
+    StreamSource,
+)
+from gateway.sequencer import Head, JournalRecord, Patch, Slot
+from shared.config import Settings
+from shared.edges.queue import TurnQueue
+from shared.edges.redis import connect
+from shared.edges.streams import GroupReader
+from shared.errors import StoreUnavailable, WireError
+from shared.keys import DELIVERY_CONSUMER, DELIVERY_GROUP, Keys
+from tests.support.servers import RedisServer, flavors, running_server
+from tests.support.turns import admit_and_claim, segment
+
+KEYS = Keys()
+
+
+@pytest.fixture(scope="module", params=flavors())
+def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    with running_server(request.param) as running:
+        yield running
+
+
+@pytest.fixture
+async def redis(server: RedisServer) -> AsyncIterator[Redis]:
+    async with aclosing(connect(server.url)) as client:
+        await client.flushall()
+        yield client
+
+
+def slot(message_id: int | None = None) -> Slot:
+    return Slot(nonce="n", at_ms=1, message_id=message_id)
+
+
+async def test_one_gateway_leads_a_partition_at_a_time(redis):
+    first, second = PartitionLease(redis, KEYS, 0, "a"), PartitionLease(redis, KEYS, 0, "b")
+    assert await first.hold()
+    assert await first.hold()
+    assert not await second.hold()
+    await second.release()
+    assert await first.hold()
+    await first.release()
+    assert await second.hold()
+    assert 0 < await redis.pttl(KEYS.leader(0)) <= 3_000
+
+
+async def test_the_journal_gives_back_what_was_written(redis):
+    await PartitionLease(redis, KEYS, 0, "a").hold()
+    journal = RedisJournal(redis, KEYS, 0, "a")
+    assert await journal.read("l1") is None
+    puts = tuple((number, slot(number)) for number in range(12))
+    assert await journal.write("l1", Patch(head=Head(attempt=1), put=puts))
+    assert await journal.write("l1", Patch(head=Head(attempt=2, claim="c"), drop=(11, 10)))
+    assert await journal.read("l1") == JournalRecord(
+        head=Head(attempt=2, claim="c"), slots=tuple(slot(number) for number in range(10))
+    )
+    assert await redis.pttl(KEYS.journal("l1")) > 0
+
+
+async def test_who_lost_the_lease_writes_nothing(redis):
+    await PartitionLease(redis, KEYS, 0, "b").hold()
+    journal = RedisJournal(redis, KEYS, 0, "a")
+    assert not await journal.write("l1", Patch(head=Head(attempt=1)))
+    assert await journal.read("l1") is None
+
+
+async def test_a_journal_that_cannot_be_read_is_an_error(redis):
+    await redis.hset(KEYS.journal("l1"), "head", "no JSON")
+    with pytest.raises(WireError, match="l1"):
+        await RedisJournal(redis, KEYS, 0, "a").read("l1")
+
+
+async def test_an_absent_server_is_said_so():
+    async with aclosing(connect("redis://127.0.0.1:1/0")) as client:
+        with pytest.raises(StoreUnavailable):
+            await PartitionLease(client, KEYS, 0, "a").hold()
+
+
+async def test_envelopes_come_again_until_they_are_acknowledged(redis, server):
+    async with aclosing(connect(server.url, blocking=True)) as blocking:
+        queue = TurnQueue(redis, KEYS, Settings())
+        claimed = await admit_and_claim(queue, channel=7)
+        await queue.append(claimed.token, 1, segment(claimed.token, 1))
+        reader = GroupReader(
+            redis,
+            blocking,
+            stream=KEYS.out_of(7),
+            group=DELIVERY_GROUP,
+            consumer=DELIVERY_CONSUMER,
+        )
+        source = StreamSource(reader, KEYS)
+        (envelope,) = await source.read()
+        source.rewind()
+        assert await source.read() == [envelope]
+        await source.ack(envelope.entry_id)
+        source.rewind()
+        assert await source.read() == []
+
+
+async def test_an_entry_that_nobody_can_read_is_buried(redis, server):
+    async with aclosing(connect(server.url, blocking=True)) as blocking:
+        await redis.xadd(KEYS.out(0), {"turn": "l1"})
+        reader = GroupReader(
+            redis, blocking, stream=KEYS.out(0), group=DELIVERY_GROUP, consumer=DELIVERY_CONSUMER
+        )
+        assert await StreamSource(reader, KEYS).read() == []
+        assert await redis.xlen(KEYS.buried) == 1
+        assert await redis.xlen(KEYS.out(0)) == 0
+
+
+async def test_a_refusing_channel_is_marked_for_a_while(redis):
+    fleet = GatewayFleet(TurnQueue(redis, KEYS, Settings()))
+    assert not await fleet.is_blocked(7)
+    await fleet.block_channel(7)
+    assert await fleet.is_blocked(7)
+    assert not await fleet.is_blocked(8)
+    assert await redis.pttl(KEYS.send_block(7)) > 0
+    await fleet.cancel("unknown")
+
+
+async def test_the_marks_of_a_front_outlive_it(redis):
+    marks = RedisMarks(redis, KEYS)
+    assert await marks.alive_ms() is None
+    await marks.note_alive(123)
+    assert await marks.alive_ms() == 123
+    for channel in range(DIRECT_CHANNELS_MAX + 5):
+        await marks.note_direct_channel(channel)
+    channels = await marks.direct_channels()
+    assert len(channels) == DIRECT_CHANNELS_MAX
+    for key in (KEYS.front_alive, KEYS.direct_channels):
+        assert await redis.pttl(key) > 0

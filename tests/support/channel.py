@@ -1,0 +1,275 @@
+"""A front in memory, whole, that can fail and forget; and the other ports of delivery."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from gateway.front import (
+    FrontEvent,
+    Outcome,
+    OutgoingMessage,
+    Prompt,
+    Refusal,
+    Refused,
+    Sent,
+    ShownMessage,
+    Unavailable,
+)
+from gateway.sequencer import JournalRecord, Patch, Slot
+from shared.errors import StoreUnavailable
+from shared.failures import ErrorReport
+from shared.segments import Envelope
+
+MAX_CHARS = 2000
+
+
+class MemoryFront:
+    """The port `gateway.front.ChannelFront` over lists.
+
+    `script` gives outcomes for the next sends, edits and deletions, in order; None lets one pass.
+    `loses_answers` makes the next sends happen although their answer is `Unavailable`.
+    """
+
+    bot_id = 99
+
+    def __init__(self) -> None:
+        self.channels: dict[int, dict[int, OutgoingMessage]] = {}
+        self.texts: dict[int, str] = {}
+        self.nonces: dict[str, int] = {}
+        self.script: list[Outcome | None] = []
+        self.loses_answers = 0
+        self.requests: list[str] = []
+        self.taken: list[Prompt] = []
+        self.typed: list[int] = []
+        self.in_flight: dict[int, int] = {}
+        self.most_in_flight = 0
+        self.has_history = True
+        self._next_id = 1000
+        self._events: asyncio.Queue[FrontEvent | None] = asyncio.Queue()
+
+    async def connect(self) -> None:
+        return
+
+    def put(self, event: FrontEvent) -> None:
+        self._events.put_nowait(event)
+
+    async def events(self) -> AsyncIterator[FrontEvent]:
+        while (event := await self._events.get()) is not None:
+            yield event
+
+    async def handled(self, prompt: Prompt) -> None:
+        self.taken.append(prompt)
+
+    async def send(self, message: OutgoingMessage) -> Outcome:
+        return await self._one_at_a_time(message.channel_id, lambda: self._send(message))
+
+    async def edit(self, channel_id: int, message_id: int, text: str) -> Outcome:
+        return await self._one_at_a_time(
+            channel_id, lambda: self._edit(channel_id, message_id, text)
+        )
+
+    async def delete(self, channel_id: int, message_id: int) -> Outcome:
+        return await self._one_at_a_time(channel_id, lambda: self._delete(channel_id, message_id))
+
+    async def typing(self, channel_id: int) -> None:
+        self.typed.append(channel_id)
+
+    async def history(
+        self, channel_id: int, *, after: int, limit: int
+    ) -> tuple[ShownMessage, ...] | None:
+        if not self.has_history:
+            return None
+        found = [key for key in sorted(self.channels.get(channel_id, {})) if key > after]
+        return tuple(
+            ShownMessage(message_id=key, text=self.texts[key], is_own=True) for key in found[:limit]
+        )
+
+    async def close(self) -> None:
+        self._events.put_nowait(None)
+
+    def shown(self, channel_id: int) -> list[str]:
+        return [self.texts[key] for key in sorted(self.channels.get(channel_id, {}))]
+
+    def messages(self, channel_id: int) -> list[OutgoingMessage]:
+        found = self.channels.get(channel_id, {})
+        return [found[key] for key in sorted(found)]
+
+    async def _one_at_a_time(self, channel_id: int, act: Callable[[], Outcome]) -> Outcome:
+        self.in_flight[channel_id] = self.in_flight.get(channel_id, 0) + 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight[channel_id])
+        await asyncio.sleep(0)
+        try:
+            planned = self.script.pop(0) if self.script else None
+            return act() if planned is None else planned
+        finally:
+            self.in_flight[channel_id] -= 1
+
+    def _send(self, message: OutgoingMessage) -> Outcome:
+        self.requests.append("send")
+        if len(message.text) > MAX_CHARS or not message.text.strip():
+            return Refused(refusal=Refusal.CONTENT, status=400, code=50035)
+        known = self.nonces.get(message.nonce)
+        if known is not None:
+            if known not in self.channels[message.channel_id]:
+                return Refused(refusal=Refusal.GONE, status=404, code=10008)
+            return Sent(message_id=known, deduplicated=True)
+        self._next_id += 1
+        self.channels.setdefault(message.channel_id, {})[self._next_id] = message
+        self.texts[self._next_id] = message.text
+        self.nonces[message.nonce] = self._next_id
+        if self.loses_answers:
+            self.loses_answers -= 1
+            return Unavailable(reason="timeout")
+        return Sent(message_id=self._next_id)
+
+    def _edit(self, channel_id: int, message_id: int, text: str) -> Outcome:
+        self.requests.append("edit")
+        if message_id not in self.channels.get(channel_id, {}):
+            return Refused(refusal=Refusal.GONE, status=404, code=10008)
+        self.texts[message_id] = text
+        return Sent(message_id=message_id)
+
+    def _delete(self, channel_id: int, message_id: int) -> Outcome:
+        self.requests.append("delete")
+        if self.channels.get(channel_id, {}).pop(message_id, None) is None:
+            return Refused(refusal=Refusal.GONE, status=404, code=10008)
+        return Sent(message_id=message_id)
+
+
+class MemoryJournal:
+    """The port `Journal` over dictionaries; `absent` calls fail first, `is_fenced` refuses."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, Patch] = {}
+        self.slots: dict[str, dict[int, Slot]] = {}
+        self.writes = 0
+        self.absent = 0
+        self.is_fenced = False
+
+    async def read(self, turn_id: str) -> JournalRecord | None:
+        self._check()
+        if turn_id not in self.heads:
+            return None
+        slots = self.slots[turn_id]
+        return JournalRecord(
+            head=self.heads[turn_id].head, slots=tuple(slots[key] for key in sorted(slots))
+        )
+
+    async def write(self, turn_id: str, patch: Patch) -> bool:
+        self._check()
+        if self.is_fenced:
+            return False
+        self.writes += 1
+        self.heads[turn_id] = patch
+        slots = self.slots.setdefault(turn_id, {})
+        slots.update(dict(patch.put))
+        for number in patch.drop:
+            slots.pop(number, None)
+        return True
+
+    def _check(self) -> None:
+        if self.absent:
+            self.absent -= 1
+            raise StoreUnavailable
+
+
+class MemorySource:
+    """The port `EnvelopeSource` over a list: pending first after a `rewind`."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Envelope] = {}
+        self._unread: list[str] = []
+        self._added = asyncio.Event()
+        self.acked: list[str] = []
+
+    def add(self, *envelopes: Envelope) -> None:
+        for envelope in envelopes:
+            self.entries[envelope.entry_id] = envelope
+            self._unread.append(envelope.entry_id)
+        self._added.set()
+
+    def rewind(self) -> None:
+        self._unread = list(self.entries)
+        self._added.set()
+
+    async def read(self) -> list[Envelope]:
+        try:
+            async with asyncio.timeout(0.02):
+                await self._added.wait()
+        except TimeoutError:
+            return []
+        page, self._unread = self._unread[:3], self._unread[3:]
+        if not self._unread:
+            self._added.clear()
+        return [self.entries[entry] for entry in page if entry in self.entries]
+
+    async def ack(self, entry_id: str) -> None:
+        self.entries.pop(entry_id, None)
+        self.acked.append(entry_id)
+
+
+class MemoryLease:
+    """The port `Leadership`; `is_free` says whether it can be had."""
+
+    def __init__(self) -> None:
+        self.is_free = True
+        self.released = 0
+
+    async def hold(self) -> bool:
+        return self.is_free
+
+    async def release(self) -> None:
+        self.released += 1
+
+
+class MemoryFleet:
+    """The port `Fleet`, and what intake asks of admissions."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+        self.blocked: list[int] = []
+
+    async def cancel(self, turn_id: str) -> None:
+        self.cancelled.append(turn_id)
+
+    async def block_channel(self, channel_id: int) -> None:
+        self.blocked.append(channel_id)
+
+
+class MemoryReporter:
+    """The port `Reporter`."""
+
+    def __init__(self) -> None:
+        self.reports: list[ErrorReport] = []
+
+    async def report(self, report: ErrorReport) -> None:
+        self.reports.append(report)
+
+    @property
+    def causes(self) -> list[str]:
+        return [report.error_type for report in self.reports]
+
+
+class NoTyping:
+    """The port `TypingSigns`."""
+
+    def __init__(self) -> None:
+        self.stopped: list[str] = []
+
+    def stop(self, turn_id: str) -> None:
+        self.stopped.append(turn_id)
+
+
+class ManualClock:
+    """The port `Clock`: waiting takes no time, and time passes by waiting."""
+
+    def __init__(self, now_s: float = 1_700_000_000.0) -> None:
+        self.time_s = now_s
+        self.waits: list[float] = []
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.time_s += max(0.0, seconds)
+        await asyncio.sleep(0)

@@ -1,0 +1,202 @@
+"""Intake: a prompt becomes one turn, or the person is told why not."""
+
+import asyncio
+
+import pytest
+
+from gateway import notices
+from gateway.front import Echo, Prompt, Unavailable
+from gateway.intake import Answer, Defaults, Intake
+from gateway.typist import Typist
+from shared.errors import RequestTooLarge, StoreUnavailable
+from shared.turns import Front, Target, TurnRequest
+from tests.support.channel import MemoryFront
+
+TARGET = Target(provider="rehearsal", model="plain")
+
+
+class Admissions:
+    """The port of the queue; answers in order, then `accepted`."""
+
+    def __init__(self, *answers: Answer | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[TurnRequest] = []
+        self.blocked: set[int] = set()
+
+    async def admit(self, request: TurnRequest) -> str:
+        answer = self.answers.pop(0) if self.answers else Answer.ACCEPTED
+        if isinstance(answer, Exception):
+            raise answer
+        self.requests.append(request)
+        return answer.value
+
+    async def is_blocked(self, channel_id: int) -> bool:
+        return channel_id in self.blocked
+
+
+def prompt(text: str = "hello", **facts: object) -> Prompt:
+    given: dict[str, object] = {
+        "front": Front.LOCAL,
+        "message_id": 10,
+        "channel_id": 7,
+        "user_id": 5,
+        "text": text,
+    }
+    return Prompt(**(given | facts))  # type: ignore[arg-type]  # facts by name
+
+
+async def take(admissions: Admissions, *events: Prompt | Echo, front: MemoryFront) -> list[Echo]:
+    """Runs intake over the events until each is dealt with."""
+    echoes: list[Echo] = []
+
+    async def sleep(seconds: float) -> None:
+        del seconds
+        await asyncio.sleep(0)
+
+    typist = Typist()
+    intake = Intake(
+        front,
+        admissions,
+        typist,
+        Defaults(target=TARGET),
+        absorb=echoes.append,
+        now_ms=lambda: 1,
+        sleep=sleep,
+    )
+    for event in events:
+        front.put(event)
+    await front.close()
+    async with asyncio.timeout(5), typist.running():
+        await intake.run()
+        await asyncio.sleep(0)
+    return echoes
+
+
+@pytest.fixture
+def front() -> MemoryFront:
+    return MemoryFront()
+
+
+async def test_a_prompt_becomes_a_turn_and_a_typing_sign(front):
+    admissions = Admissions()
+    await take(admissions, prompt(), front=front)
+    (request,) = admissions.requests
+    assert (request.turn_id, request.target, request.messages[0].content) == (
+        "l10",
+        TARGET,
+        "hello",
+    )
+    assert front.typed == [7]
+    assert [taken.message_id for taken in front.taken] == [10]
+    assert front.shown(7) == []
+
+
+async def test_a_prompt_may_choose_its_model(front):
+    admissions = Admissions()
+    other = Target(provider="rehearsal", model="slow")
+    await take(admissions, prompt(target=other), front=front)
+    assert admissions.requests[0].target == other
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer.DUPLICATE, []),
+        (Answer.GUILD_FULL, [notices.GUILD_BUSY]),
+        (Answer.FULL, [notices.BUSY]),
+        (RequestTooLarge(), [notices.TOO_LARGE]),
+    ],
+    ids=["duplicate", "guild full", "full", "too large"],
+)
+async def test_a_prompt_that_becomes_no_turn_is_answered_and_handled(front, answer, said):
+    await take(Admissions(answer), prompt(), front=front)
+    assert front.shown(7) == said
+    assert front.typed == []
+    assert len(front.taken) == 1
+
+
+async def test_saying_busy_twice_shows_it_once(front):
+    await take(Admissions(Answer.FULL, Answer.FULL), prompt(), prompt(), front=front)
+    assert front.shown(7) == [notices.BUSY]
+
+
+async def test_a_notice_that_could_not_be_said_leaves_the_prompt_unhandled(front):
+    front.script = [Unavailable(reason="connection")]
+    await take(Admissions(Answer.FULL), prompt(), front=front)
+    assert front.taken == []
+
+
+async def test_an_empty_prompt_is_asked_back(front):
+    await take(Admissions(), prompt("<@99> "), front=front)
+    assert front.shown(7) == [notices.EMPTY_PROMPT]
+
+
+async def test_talk_of_others_is_handled_without_a_word(front):
+    others = prompt(front=Front.DISCORD, guild_id=3)
+    admissions = Admissions()
+    await take(admissions, others, front=front)
+    assert (admissions.requests, front.shown(7), len(front.taken)) == ([], [], 1)
+
+
+async def test_a_channel_that_refused_us_is_not_asked_again(front):
+    admissions = Admissions()
+    admissions.blocked.add(7)
+    await take(admissions, prompt(), front=front)
+    assert admissions.requests == []
+    assert len(front.taken) == 1
+
+
+async def test_an_absent_store_is_waited_for(front):
+    admissions = Admissions(StoreUnavailable(), StoreUnavailable())
+    await take(admissions, prompt(), front=front)
+    assert len(admissions.requests) == 1
+
+
+async def test_a_declined_prompt_comes_again_when_it_cannot_be_noted(front):
+    class Forgetful(MemoryFront):
+        async def handled(self, prompt: Prompt) -> None:
+            raise StoreUnavailable
+
+    forgetful = Forgetful()
+    await take(Admissions(Answer.FULL), prompt(), front=forgetful)
+    assert forgetful.shown(7) == [notices.BUSY]
+
+
+async def test_echoes_go_to_delivery(front):
+    echo = Echo(nonce="n", channel_id=7, message_id=1)
+    assert await take(Admissions(), echo, front=front) == [echo]
+
+
+async def test_a_sign_is_renewed_until_the_answer_shows(front):
+    typist = Typist(refresh_s=0.001)
+    async with typist.running():
+        typist.start("l1", front, 7)
+        typist.start("l1", front, 7)
+        await asyncio.sleep(0.02)
+        typist.stop("l1")
+        seen = len(front.typed)
+        assert seen > 1
+        await asyncio.sleep(0.01)
+        assert len(front.typed) == seen
+
+
+async def test_an_answer_that_was_quicker_than_its_sign_gets_none(front):
+    typist = Typist()
+    async with typist.running():
+        typist.stop("l1")
+        typist.start("l1", front, 7)
+        await asyncio.sleep(0)
+    assert front.typed == []
+
+
+async def test_a_sign_ends_by_itself_and_old_turns_are_forgotten(front):
+    typist = Typist(refresh_s=0.0)
+    async with asyncio.timeout(5), typist.running():
+        typist.start("l1", front, 7)
+        await asyncio.sleep(0.05)
+        assert len(front.typed) == 41
+        for number in range(1_200):
+            typist.stop(f"x{number}")
+        typist.stop("l1")
+    typist.start("l2", front, 7)
+    assert len(front.typed) == 41

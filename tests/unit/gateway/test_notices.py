@@ -1,0 +1,107 @@
+"""What the gateway says itself, and the texts of events."""
+
+import pytest
+
+from gateway import notices
+from gateway.delivery.pieces import pieces_of
+from gateway.notices import done_notice, failed_notice, unknown_notes
+from shared.segments import (
+    AttemptSuperseded,
+    Segment,
+    SegmentKind,
+    SegmentReady,
+    TurnDone,
+    TurnFailed,
+)
+from shared.turns import StopReason, TurnState
+
+
+def failure(**facts: object) -> TurnFailed:
+    given: dict[str, object] = {"cause": "overloaded", "category": "provider_overloaded"}
+    return TurnFailed(**(given | facts))  # type: ignore[arg-type]  # facts by name
+
+
+def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> SegmentReady:
+    segment = Segment(
+        turn_id="l1", attempt=1, seq=1, kind=kind, text=text, start=0, end=1, fallback=fallback
+    )
+    return SegmentReady(segment=segment)
+
+
+@pytest.mark.parametrize(
+    ("event", "notice"),
+    [
+        (TurnDone(count=1), None),
+        (TurnDone(count=0), notices.EMPTY_REPLY),
+        (TurnDone(count=1, notes=("cut_off",)), f"-# {notices.CUT_OFF}"),
+        (TurnDone(count=1, notes=("of_a_newer_worker",)), None),
+        (
+            TurnDone(count=1, stop_reason=StopReason.LENGTH),
+            "-# The answer was cut off: it reached the length limit.",
+        ),
+        (
+            TurnDone(count=1, stop_reason=StopReason.LENGTH, notes=("length",)),
+            "-# The answer was cut off: it reached the length limit.",
+        ),
+        (
+            TurnDone(count=0, stop_reason=StopReason.CONTENT_FILTER),
+            "-# The provider's filter ended the answer early.",
+        ),
+    ],
+    ids=["whole", "empty", "note", "unknown note", "length", "length noted", "filtered"],
+)
+def test_the_end_of_a_reply_says_what_is_missing(event, notice):
+    assert done_notice(event, is_silent=event.count == 0, locale="en") == notice
+    assert pieces_of(event, locale="en") == (() if notice is None else (notice,))
+
+
+def test_a_failure_says_headline_tips_and_whose_fault_it_was():
+    event = failure(headline="It is overloaded.", tips=("Wait a bit.",), code="529", count=2)
+    assert failed_notice(event, locale="en") == (
+        "It is overloaded. The answer above was cut off.\n"
+        "- Wait a bit.\n"
+        "-# The cause lies with the model's provider. `529`"
+    )
+
+
+def test_a_failure_without_a_headline_still_says_something():
+    assert failed_notice(failure(fault="user"), locale="en") == notices.FAILED
+
+
+def test_a_stopped_turn_says_so():
+    assert failed_notice(failure(state=TurnState.CANCELLED), locale="en") == notices.STOPPED
+
+
+def test_a_notice_fits_into_a_message():
+    assert len(failed_notice(failure(headline="x" * 3000), locale="en")) == 2000
+
+
+def test_unknown_notes_are_named():
+    assert unknown_notes(TurnDone(count=1, notes=("cut_off", "new"))) == ("new",)
+
+
+@pytest.mark.parametrize(
+    ("event", "pieces"),
+    [
+        (ready("hello"), ("hello",)),
+        (ready("```\nx\n```", SegmentKind.CODE), ("```\nx\n```",)),
+        (ready("| a |", SegmentKind.TABLE, "a", " ", "b"), ("a", "b")),
+        (ready("| a |", SegmentKind.TABLE), ("| a |",)),
+        (ready(" \n "), ()),
+        (AttemptSuperseded(attempt=1, by=2), ()),
+    ],
+    ids=["text", "code", "table", "bare table", "blank", "superseded"],
+)
+def test_events_are_shown_by_their_texts(event, pieces):
+    assert pieces_of(event, locale="en") == pieces
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 4500, "line\n" * 900, "x" * 1999 + "\n" + "y" * 1999, "🎉" * 2001],
+    ids=["one line", "lines", "at the edge", "astral"],
+)
+def test_a_text_over_the_limit_is_cut_and_nothing_is_lost(text):
+    pieces = pieces_of(ready(text), locale="en")
+    assert "".join(pieces) == text
+    assert max(len(piece) for piece in pieces) <= 2000
