@@ -14,7 +14,6 @@ from shared.messages import (
     ContentBlock,
     ImageBlock,
     Message,
-    OpaqueBlock,
     Role,
     TextBlock,
     ThinkingBlock,
@@ -100,11 +99,6 @@ def images_of(blocks: Iterable[ContentBlock]) -> list[ImageBlock]:
 def thinking_of(blocks: Iterable[ContentBlock]) -> list[ThinkingBlock]:
     """The reasoning of blocks."""
     return [block for block in blocks if isinstance(block, ThinkingBlock)]
-
-
-def opaque_of(blocks: Iterable[ContentBlock]) -> list[OpaqueBlock]:
-    """The provider's own blocks."""
-    return [block for block in blocks if isinstance(block, OpaqueBlock)]
 
 
 def image_address(image: ImageBlock) -> str:

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from shared.messages import ContentBlock
 from worker.providers.bodies import PLACEHOLDER, Json, calls_of, thinking_of
-from worker.providers.quirks import CallSignature, Quirks, ThinkingStyle
+from worker.providers.quirks import Quirks, ThinkingStyle
 from worker.providers.requests import ModelRequest
 
 
@@ -55,24 +55,25 @@ def least_effort(model: str) -> str | None:
     return "none"
 
 
-def reasoning_details_of(blocks: list[ContentBlock]) -> list[Json]:
+_SIGNING = ("anthropic/", "google/")
+"""Models whose unsigned texts OpenRouter refuses to hand on (issues #418, #423)."""
+
+
+def reasoning_details_of(blocks: list[ContentBlock], model: str) -> list[Json]:
     """Reasoning as OpenRouter's list (openrouter.ai/docs, preserving reasoning)."""
-    return [
-        {"type": "reasoning.text", "text": block.thinking}
-        if block.thinking_signature is None
-        else {
-            "type": "reasoning.text",
-            "text": block.thinking,
-            "signature": block.thinking_signature,
-        }
-        for block in thinking_of(blocks)
-    ]
+    details: list[Json] = []
+    for block in thinking_of(blocks):
+        entry: Json = {"type": "reasoning.text", "text": block.thinking}
+        if block.thinking_signature is not None:
+            entry["signature"] = block.thinking_signature
+        elif model.startswith(_SIGNING):
+            continue
+        details.append(entry)
+    return details
 
 
-def call_signature_of(blocks: list[ContentBlock], quirks: Quirks) -> list[Json]:
+def call_signatures_of(blocks: list[ContentBlock]) -> list[Json]:
     """Signatures of calls as encrypted entries that carry the call's id."""
-    if quirks.call_signature is not CallSignature.DETAILS:
-        return []
     return [
         {"type": "reasoning.encrypted", "data": call.thought_signature, "id": call.id}
         for call in calls_of(blocks)

@@ -6,6 +6,8 @@ behind the rules: platform.openai.com/docs/api-reference/chat and the vendors' p
 `quirks`.
 """
 
+from typing import assert_never
+
 from shared.messages import ContentBlock, ImageBlock, Message, Role, ToolCallBlock
 from worker.providers.bodies import (
     GO_ON,
@@ -27,7 +29,7 @@ from worker.providers.bodies import (
 )
 from worker.providers.chat_quirks import (
     alternated,
-    call_signature_of,
+    call_signatures_of,
     mark_cache,
     reasoning_details_of,
     thinking_settings,
@@ -115,7 +117,6 @@ def _messages(request: ModelRequest, row: ProviderRow) -> list[Json]:
     quirks = row.quirks
     system, history = system_text(request.system, request.messages)
     start = 0 if quirks.demands_reasoning else round_start(history)
-    joiner = "" if request.foreign_thinking == "drop" else "\n\n"
     built: list[Json] = []
     instructing, mid_history = _instructing_roles(row, request.target.model)
     if system:
@@ -128,7 +129,7 @@ def _messages(request: ModelRequest, row: ProviderRow) -> list[Json]:
             continue
         _append_images(built, waiting)
         if message.role is Role.ASSISTANT:
-            built.append(_assistant(message, quirks, joiner=joiner, in_round=at >= start))
+            built.append(_assistant(message, request, quirks, in_round=at >= start))
         else:
             is_user = message.role is Role.USER
             built.append(_spoken(message, "user" if is_user else mid_history))
@@ -191,14 +192,17 @@ def _append_images(built: list[Json], waiting: list[Json]) -> None:
         waiting.clear()
 
 
-def _assistant(message: Message, quirks: Quirks, *, joiner: str, in_round: bool) -> Json:
+def _assistant(message: Message, request: ModelRequest, quirks: Quirks, *, in_round: bool) -> Json:
+    # Without a seam: a text may be cut in mid-word where a signature came. Reasoning turned into
+    # text needs one.
+    joiner = "" if request.foreign_thinking == "drop" else "\n\n"
     blocks = blocks_of(message)
     calls = calls_of(blocks)
     # A plain string: DeepSeek echoes the array form (pi #2008). Null only beside calls.
     text = joiner.join(texts_of(blocks))
     built: Json = {"role": "assistant", "content": text if text or not calls else None}
     if in_round:
-        built.update(_reasoning(blocks, quirks))
+        built.update(_reasoning(blocks, request.target.model, quirks))
     if calls:
         built["tool_calls"] = [_call(call, quirks) for call in calls]
     return built
@@ -212,17 +216,19 @@ def _call(call: ToolCallBlock, quirks: Quirks) -> Json:
     return built
 
 
-def _reasoning(blocks: list[ContentBlock], quirks: Quirks) -> Json:
+def _reasoning(blocks: list[ContentBlock], model: str, quirks: Quirks) -> Json:
     """The model's own reasoning, in the field that it came from."""
     match quirks.reasoning_back:
         case ReasoningBack.NEVER:
             return {}
         case ReasoningBack.DETAILS:
-            details = reasoning_details_of(blocks) + call_signature_of(blocks, quirks)
+            details = reasoning_details_of(blocks, model) + call_signatures_of(blocks)
             return {"reasoning_details": details} if details else {}
         case ReasoningBack.CONTENT | ReasoningBack.PLAIN as field:
             text = "\n\n".join(block.thinking for block in thinking_of(blocks) if block.thinking)
             return {field.value: text} if text or quirks.demands_reasoning else {}
+        case _:
+            assert_never(quirks.reasoning_back)
 
 
 def _bridged(messages: list[Json]) -> list[Json]:

@@ -6,6 +6,8 @@ stored at the vendor (`store: false`), so reasoning goes back encrypted. Rules:
 platform.openai.com/docs/api-reference/responses/create.
 """
 
+from typing import assert_never
+
 import msgspec
 
 from shared.messages import (
@@ -112,6 +114,8 @@ def _items(message: Message) -> list[Json]:
         case Role.SYSTEM | Role.DEVELOPER:
             text = "\n\n".join(texts_of(blocks))
             return [{"role": "developer", "content": text}]
+        case _:
+            assert_never(message.role)
 
 
 def _shown(blocks: list[ContentBlock]) -> list[TextBlock | ImageBlock]:

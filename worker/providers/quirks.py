@@ -55,13 +55,11 @@ class Prefill(StrEnum):
 
 
 class CallSignature(StrEnum):
-    """Where the signature of a tool call goes back."""
+    """Where the signature of a tool call goes back; OpenRouter's is an entry of its list."""
 
     NONE = "none"
     GOOGLE = "extra_content"
     """`extra_content.google.thought_signature` (Gemini's OpenAI-compatible endpoint)."""
-    DETAILS = "reasoning_details"
-    """An encrypted entry whose id is the call's (OpenRouter)."""
 
 
 class Quirks(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +156,15 @@ _ROWS = (
         quirks=Quirks(sends_call_ids=False),
     ),
     ProviderRow(
+        name="gemini-compatible",
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        key_env="GEMINI_API_KEY",
+        quirks=Quirks(
+            thinking=ThinkingStyle.EFFORT,
+            call_signature=CallSignature.GOOGLE,
+        ),
+    ),
+    ProviderRow(
         name="azure",
         key_env="AZURE_OPENAI_API_KEY",
         quirks=Quirks(
@@ -174,7 +181,6 @@ _ROWS = (
         quirks=Quirks(
             reasoning_back=ReasoningBack.DETAILS,
             thinking=ThinkingStyle.OPENROUTER,
-            call_signature=CallSignature.DETAILS,
             # The others cache by themselves (openrouter.ai/docs, prompt caching).
             marks_cache=("anthropic/", "google/", "qwen/"),
         ),
