@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import secrets
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -23,6 +24,7 @@ from shared.edges.redis import check_server, connect
 from shared.edges.reporter import Reporter, new_report_id, stream_sender
 from shared.edges.spool import Spool
 from shared.errors import ConfigError
+from shared.i18n import Texts, load_texts
 from shared.keys import Keys
 from shared.logs import fields
 from shared.secrets import Secret
@@ -53,6 +55,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     reporter: Reporter
     http: HttpEdge
     clock: SystemClock
+    texts: Texts
 
 
 def provider_keys(environ: Mapping[str, str]) -> list[Secret]:
@@ -138,9 +141,11 @@ def _runner(parts: Parts) -> TurnRunner:
             turn_deadline_s=settings.turn_deadline_s,
         ),
         clock=parts.clock,
-        say=_say,
+        say=parts.texts.text,
         worker_id=parts.worker_id,
         new_report_id=new_report_id,
+        jitter=random.random,
+        may_supersede=settings.crash_policy == "supersede",
         records_always=settings.record == "always",
     )
 
@@ -173,6 +178,7 @@ async def _parts(settings: Settings, environ: Mapping[str, str]) -> AsyncIterato
                 reporter=reporter,
                 http=http,
                 clock=SystemClock(),
+                texts=load_texts(),
             )
         finally:
             reporter.close()
@@ -180,8 +186,3 @@ async def _parts(settings: Settings, environ: Mapping[str, str]) -> AsyncIterato
         await http.close()
         await blocking.aclose()
         await redis.aclose()
-
-
-def _say(key: str, _locale: str) -> str:
-    """The public text of a key."""
-    return "The reply could not be finished." if key.startswith("failure.") else key

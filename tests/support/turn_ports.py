@@ -134,6 +134,7 @@ def runner(
     limits: TimeLimits = GENEROUS,
     endpoint: Endpoint | None = None,
     records_always: bool = False,
+    may_supersede: bool = False,
 ) -> TurnRunner:
     """A runner over played ports; every provider listens at the same place."""
     ids = (f"report-{number}" for number in itertools.count(1))
@@ -147,5 +148,7 @@ def runner(
         say=lambda key, locale: f"{key}:{locale}",
         worker_id="worker-1",
         new_report_id=lambda: next(ids),
+        jitter=lambda: 0.0,
+        may_supersede=may_supersede,
         records_always=records_always,
     )

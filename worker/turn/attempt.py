@@ -100,6 +100,11 @@ class Attempt:
         key = () if self.endpoint.key is None else (self.endpoint.key,)
         return (*key, *(value for _, value in self.endpoint.headers))
 
+    @property
+    def first_byte_limit_s(self) -> float:
+        """Seconds for the connection and the headers."""
+        return self._limits.first_byte_s
+
     def feed(self, data: bytes, now_s: float) -> list[Segment]:
         """Takes bytes of the response."""
         if self.first_byte_s is None:

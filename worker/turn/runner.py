@@ -5,39 +5,39 @@ each failed attempt, one terminal event, and the turn's outcome. It waits throug
 
     attempt ─► Completed ─► TurnDone
             ─► Stopped   ─► TurnDone (cancelled)
-            ─► Failed    ─► report ─► TurnFailed
+            ─► Failed    ─► report ─► decide ─► next attempt | TurnFailed
 
-Thin yet: one attempt a claim, no tools. A model that calls one all the same ends the turn as
-`internal_error`, and says so in the report.
+Tools are not run yet: a model that calls one all the same ends the turn as `internal_error`, and
+the report says so. Key pools and the trimming of history are not there yet either (`plan`).
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import Callable
 
 import msgspec
 
 from shared.causes import Cause, notice_of
-from shared.errors import ConfigError, EndpointError
-from shared.failures import ErrorReport, ProviderError, ProviderFault
+from shared.errors import ConfigError
+from shared.failures import ErrorReport, ProviderError
 from shared.logs import fields
-from shared.segments import Segment, TurnDone, TurnFailed
+from shared.segments import TurnDone, TurnFailed
 from shared.turns import StopReason, TurnOutcome, TurnRequest, TurnState
-from worker.failures.classify import classify, error_of
-from worker.providers.building import build_request
-from worker.providers.quirks import is_custom, resolve
-from worker.providers.requests import Endpoint, HttpRequest, model_request
+from worker.failures.classify import error_of
+from worker.failures.decide import Action
+from worker.failures.reports import report_of
+from worker.providers.requests import Endpoint
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
+from worker.turn.plan import Plan
 from worker.turn.ports import (
     Clock,
     OutboxPort,
     ProviderPort,
     ReporterPort,
-    ResponsePort,
     TimeLimits,
 )
-from worker.turn.reports import report_of_attempt
+from worker.turn.reports import identity_of
+from worker.turn.streaming import AttemptStream
 
 EMPTY_REPLY = "empty_reply"
 """A note of `TurnDone`: the model said nothing visible; the channel is told, never silent."""
@@ -57,6 +57,8 @@ class TurnRunner:
         say: a public text by key and locale.
         worker_id: who reports.
         new_report_id: ids of reports.
+        jitter: a random number from 0 to 1, so that a fleet does not retry in step.
+        may_supersede: whether a new attempt may replace what an old one showed.
         records_always: keep the recording of every attempt, not only of failed ones.
     """
 
@@ -71,6 +73,8 @@ class TurnRunner:
         say: Callable[[str, str], str],
         worker_id: str,
         new_report_id: Callable[[], str],
+        jitter: Callable[[], float],
+        may_supersede: bool = True,
         records_always: bool = False,
     ) -> None:
         self.provider = provider
@@ -81,6 +85,8 @@ class TurnRunner:
         self.say = say
         self.worker_id = worker_id
         self.new_report_id = new_report_id
+        self.jitter = jitter
+        self.may_supersede = may_supersede
         self.records_always = records_always
 
     async def run(
@@ -116,23 +122,63 @@ class _Run:
         self._outbox = outbox
         self._stopped = stopped
         self._clock = runner.clock
+        self._stream = AttemptStream(
+            provider=runner.provider, outbox=outbox, clock=runner.clock, stopped=stopped
+        )
+        self._plan = Plan(request, may_supersede=runner.may_supersede)
         self._started_s = runner.clock.monotonic_s()
 
     async def finish(self) -> TurnOutcome:
-        """Runs the attempt and ends the turn."""
-        attempt = self._begin()
-        result = await self._try(attempt)
-        await self._keep_recording(attempt, result)
-        match result:
-            case Completed():
-                return await self._done(attempt, TurnState.DONE)
-            case Stopped():
-                return await self._done(attempt, TurnState.CANCELLED)
-            case Failed():
-                return await self._failed(attempt, result)
+        """Tries until the turn has its end."""
+        while True:
+            attempt = self._begin()
+            result = await self._stream.of(attempt, self._plan.question)
+            await self._keep_recording(attempt, result)
+            match result:
+                case Completed() if not attempt.pipeline.calls:
+                    return await self._done(attempt, TurnState.DONE)
+                case Completed():
+                    return await self._refuse_tools(attempt)
+                case Stopped():
+                    return await self._done(attempt, TurnState.CANCELLED)
+                case Failed(error=error):
+                    outcome = await self._after(attempt, error)
+                    if outcome is not None:
+                        return outcome
+
+    async def _refuse_tools(self, attempt: Attempt) -> TurnOutcome:
+        why = "the model called a tool; none are run yet"
+        error = error_of(Cause.INTERNAL_ERROR, message=why)
+        return await self._give_up(attempt, error, await self._report(attempt, error))
+
+    async def _after(self, attempt: Attempt, error: ProviderError) -> TurnOutcome | None:
+        """Reports a failure and gives up or prepares the next attempt (None)."""
+        decision = self._plan.after(error, emitted=attempt.sent > 0, jitter=self._runner.jitter())
+        gives_up = decision.action is Action.GIVE_UP or self._is_too_late(decision.delay_s)
+        report = await self._report(attempt, error, shown=gives_up)
+        if gives_up:
+            return await self._give_up(attempt, error, report)
+        log.info("attempt.again", extra=fields(action=decision.action, cause=error.cause))
+        if await self._stops_within(decision.delay_s):
+            return await self._done(attempt, TurnState.CANCELLED)
+        await self._outbox.next_attempt()
+        return None
+
+    def _is_too_late(self, delay_s: float) -> bool:
+        deadline_s = self._started_s + self._runner.limits.turn_deadline_s
+        return self._clock.monotonic_s() + delay_s >= deadline_s
+
+    async def _stops_within(self, delay_s: float) -> bool:
+        """Waits, unless a user stops the turn meanwhile."""
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._stopped.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def _begin(self) -> Attempt:
-        target = self._request.target
+        target = self._plan.target
         try:
             endpoint = self._runner.endpoint_of(target.provider)
         except ConfigError as exc:
@@ -148,131 +194,7 @@ class _Run:
             turn_started_s=self._started_s,
         )
 
-    async def _try(self, attempt: Attempt) -> AttemptResult:
-        """One request and its stream, every failure as a value."""
-        if attempt.endpoint is None:
-            why = f"no address is configured for the provider {attempt.target.provider}"
-            return Failed(error=error_of(Cause.ENDPOINT_NOT_FOUND, message=why))
-        outgoing = build_request(model_request(self._request, attempt.target), attempt.endpoint)
-        stop = asyncio.create_task(self._stopped.wait(), name="stop")
-        stream = asyncio.create_task(self._stream(attempt, outgoing, stop), name="stream")
-        try:
-            return await stream
-        except EndpointError as exc:
-            return await self._broken(attempt, exc)
-        except TimeoutError:
-            return Failed(error=error_of(Cause.NETWORK_TIMEOUT, message="no answer in time"))
-        finally:
-            await _end(stream, stop)
-
-    async def _stream(
-        self, attempt: Attempt, outgoing: HttpRequest, stop: "asyncio.Task[bool]"
-    ) -> AttemptResult:
-        async with contextlib.AsyncExitStack() as stack:
-            opening = asyncio.create_task(
-                stack.enter_async_context(self._runner.provider.open(outgoing)), name="open"
-            )
-            try:
-                await asyncio.wait(
-                    {opening, stop},
-                    timeout=self._runner.limits.first_byte_s,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                if not opening.done():
-                    if stop.done():
-                        return await self._stop(attempt)
-                    raise TimeoutError
-                response = opening.result()
-            finally:
-                await _end(opening)
-            if response.status != 200:
-                return await self._refused(attempt, response)
-            return await self._read(attempt, response, stop)
-
-    async def _read(
-        self, attempt: Attempt, response: ResponsePort, stop: "asyncio.Task[bool]"
-    ) -> AttemptResult:
-        async with contextlib.aclosing(_generator(response)) as chunks:
-            read = _next(chunks)
-            try:
-                while True:
-                    await asyncio.wait(
-                        {read, stop},
-                        timeout=attempt.patience_s(self._clock.monotonic_s()),
-                        return_when=asyncio.FIRST_COMPLETED,
-                    )
-                    now_s = self._clock.monotonic_s()
-                    if stop.done():
-                        return await self._stop(attempt)
-                    if read.done():
-                        data = read.result()
-                        if data is None:
-                            break
-                        await self._send(attempt, attempt.feed(data, now_s))
-                        if attempt.pipeline.end is not None:
-                            break
-                        read = _next(chunks)
-                    elif (cause := attempt.overdue(now_s)) is not None:
-                        await self._send(attempt, attempt.pipeline.stop())
-                        return Failed(error=error_of(cause, message="the stream fell silent"))
-                    await self._send(attempt, attempt.tick(now_s))
-            finally:
-                await _end(read)
-        await self._send(attempt, attempt.pipeline.flush())
-        return attempt.result()
-
-    async def _send(self, attempt: Attempt, segments: list[Segment]) -> None:
-        for segment in segments:
-            await self._outbox.send(segment)
-            attempt.note_sent(self._clock.monotonic_s())
-
-    async def _stop(self, attempt: Attempt) -> Stopped:
-        await self._send(attempt, attempt.pipeline.stop())
-        return Stopped()
-
-    async def _broken(self, attempt: Attempt, exc: EndpointError) -> AttemptResult:
-        """The connection broke: the answer may be whole all the same, the rooms know."""
-        if attempt.first_byte_s is not None:
-            await self._send(attempt, attempt.pipeline.flush())
-            result = attempt.result()
-            if isinstance(result, Completed):
-                return result
-        return Failed(error=classify(self._fault(attempt, exception=exc.exception)))
-
-    async def _refused(self, attempt: Attempt, response: ResponsePort) -> Failed:
-        body = await response.error_body()
-        fault = self._fault(
-            attempt,
-            status=response.status,
-            headers=response.headers,
-            body=body.decode("utf-8", "replace"),
-        )
-        return Failed(error=classify(fault, attempt.secrets))
-
-    def _fault(
-        self,
-        attempt: Attempt,
-        *,
-        status: int = 0,
-        headers: tuple[tuple[str, str], ...] = (),
-        body: str = "",
-        exception: str | None = None,
-    ) -> ProviderFault:
-        return ProviderFault(
-            provider=attempt.target.provider,
-            model=attempt.target.model,
-            status=status,
-            headers=headers,
-            body=body,
-            exception=exception,
-            custom_endpoint=is_custom(resolve(attempt.target.provider)),
-            now_s=self._clock.epoch_ms() / 1000,
-        )
-
     async def _done(self, attempt: Attempt, state: TurnState) -> TurnOutcome:
-        if attempt.pipeline.calls:
-            error = error_of(Cause.INTERNAL_ERROR, message="the model called a tool; none are run")
-            return await self._failed(attempt, Failed(error=error))
         outcome = self._outcome(attempt, state)
         is_empty = attempt.sent == 0 and state is TurnState.DONE
         event = TurnDone(
@@ -285,13 +207,13 @@ class _Run:
         await self._outbox.finish(event, outcome)
         return outcome
 
-    async def _failed(self, attempt: Attempt, result: Failed) -> TurnOutcome:
-        report = self._report(attempt, result.error)
-        await self._runner.reporter.report(report, attempt.secrets)
+    async def _give_up(
+        self, attempt: Attempt, error: ProviderError, report: ErrorReport
+    ) -> TurnOutcome:
         outcome = msgspec.structs.replace(
-            self._outcome(attempt, TurnState.FAILED), cause=result.error.cause
+            self._outcome(attempt, TurnState.FAILED), cause=error.cause
         )
-        await self._outbox.finish(self._failed_event(attempt, result.error, report.id), outcome)
+        await self._outbox.finish(self._failed_event(attempt, error, report.id), outcome)
         return outcome
 
     def _failed_event(self, attempt: Attempt, error: ProviderError, report_id: str) -> TurnFailed:
@@ -308,17 +230,27 @@ class _Run:
             retryable=error.retryable,
         )
 
-    def _report(self, attempt: Attempt, error: ProviderError) -> ErrorReport:
-        return report_of_attempt(
-            request=self._request,
-            attempt=attempt,
+    async def _report(
+        self, attempt: Attempt, error: ProviderError, *, shown: bool = True
+    ) -> ErrorReport:
+        identity = identity_of(
+            self._request,
+            attempt,
             number=self._outbox.token.attempt,
-            error=error,
-            report_id=self._runner.new_report_id(),
-            now_ms=self._clock.epoch_ms(),
             elapsed_ms=_ms(self._clock.monotonic_s() - attempt.started_s),
             worker_id=self._runner.worker_id,
         )
+        report = report_of(
+            error,
+            identity,
+            report_id=self._runner.new_report_id(),
+            created_ms=self._clock.epoch_ms(),
+            stage="request" if attempt.first_byte_s is None else "stream",
+            shown=shown,
+            secrets=attempt.secrets,
+        )
+        await self._runner.reporter.report(report, attempt.secrets)
+        return report
 
     def _outcome(self, attempt: Attempt, state: TurnState) -> TurnOutcome:
         end = attempt.pipeline.end
@@ -341,29 +273,6 @@ class _Run:
         if isinstance(result, Failed) or self._runner.records_always:
             await self._outbox.keep_recording(attempt.recording.dump())
             log.debug("attempt.recorded", extra=fields(attempt=self._outbox.token.attempt))
-
-
-async def _generator(response: ResponsePort) -> AsyncGenerator[bytes, None]:
-    async for data in response.chunks():
-        yield data
-
-
-async def _or_none(chunks: AsyncIterator[bytes]) -> bytes | None:
-    return await anext(chunks, None)
-
-
-def _next(chunks: AsyncIterator[bytes]) -> "asyncio.Task[bytes | None]":
-    return asyncio.create_task(_or_none(chunks), name="read")
-
-
-async def _end(*tasks: "asyncio.Task[object]") -> None:
-    """Cancels what still runs, and waits until it has let go of its stream."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()  # looked at: whoever awaits the task itself gets it raised
 
 
 def _ms(seconds: float) -> int:

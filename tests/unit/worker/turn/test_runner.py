@@ -24,7 +24,9 @@ from tests.support.turn_ports import (
 from tests.support.turns import turn
 from worker.turn.ports import TimeLimits
 
-QUICK = TimeLimits(first_byte_s=0.05, between_chunks_s=0.05, whole_stream_s=5, turn_deadline_s=10)
+ONE_TRY = TimeLimits(first_byte_s=5, between_chunks_s=5, whole_stream_s=5, turn_deadline_s=0.95)
+"""The deadline comes before the first retry, which waits a second."""
+QUICK = TimeLimits(first_byte_s=0.05, between_chunks_s=0.05, whole_stream_s=5, turn_deadline_s=0.95)
 DONE = b"data: [DONE]\n\n"
 
 
@@ -50,6 +52,7 @@ class Case:
         self,
         *answers: Answer,
         limits: TimeLimits = GENEROUS,
+        may_supersede: bool = False,
         records_always: bool = False,
         fence_at: int | None = None,
         **request: Any,
@@ -60,7 +63,11 @@ class Case:
         self.stopped = asyncio.Event()
         self.request = turn(**request)
         self.runner = runner(
-            self.provider, self.reporter, limits=limits, records_always=records_always
+            self.provider,
+            self.reporter,
+            limits=limits,
+            records_always=records_always,
+            may_supersede=may_supersede,
         )
 
     async def run(self) -> TurnOutcome:
@@ -160,7 +167,7 @@ FAILURES = {
 
 @pytest.mark.parametrize(("answer", "cause"), FAILURES.values(), ids=FAILURES)
 async def test_a_failed_attempt_makes_one_report_one_recording_and_one_end(answer, cause):
-    case = Case(answer)
+    case = Case(answer, limits=ONE_TRY)
     outcome = await case.run()
     (report,) = case.reporter.reports
     assert isinstance(case.end, TurnFailed)
@@ -204,7 +211,7 @@ async def test_an_expected_failure_of_a_personal_key_is_a_warning():
 
 async def test_upstream_text_reaches_the_report_and_never_the_event():
     body = b'{"error":{"message":"user org-777 is over its limit","code":"rate_limit_exceeded"}}'
-    case = Case(ScriptedResponse([body], 429))
+    case = Case(ScriptedResponse([body], 429), limits=ONE_TRY)
     await case.run()
     assert "over its limit" in case.reporter.reports[0].message
     assert "over its limit" not in repr(case.end)

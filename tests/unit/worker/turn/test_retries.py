@@ -1,0 +1,156 @@
+"""What follows a failed attempt: the exact sequence of requests, segments and reports."""
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+
+from shared.segments import TurnDone, TurnFailed
+from shared.turns import Sampling, Target, TurnOutcome, TurnState
+from tests.support.turn_ports import (
+    KeepingReporter,
+    RememberingOutbox,
+    ScriptedProvider,
+    ScriptedResponse,
+    runner,
+)
+from tests.support.turns import turn
+
+WHOLE = [
+    b'data: {"choices":[{"index":0,"delta":{"content":"The answer."}}]}\n\n',
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
+]
+HALF = [b'data: {"choices":[{"index":0,"delta":{"content":"Half an answer.\\n\\n"}}]}\n\n']
+AT_ONCE = (("retry-after", "0"),)
+FALLBACK = Target(provider="other", model="second")
+
+
+def throttled(headers: tuple[tuple[str, str], ...] = AT_ONCE) -> ScriptedResponse:
+    body = b'{"error":{"message":"slow down","code":"rate_limit_exceeded"}}'
+    return ScriptedResponse([body], 429, headers)
+
+
+class Case:
+    def __init__(
+        self, *answers: ScriptedResponse, may_supersede: bool = True, **request: Any
+    ) -> None:
+        self.provider = ScriptedProvider(*answers)
+        self.reporter = KeepingReporter()
+        self.outbox = RememberingOutbox()
+        self.stopped = asyncio.Event()
+        self.request = turn(**request)
+        self.runner = runner(self.provider, self.reporter, may_supersede=may_supersede)
+
+    async def run(self) -> TurnOutcome:
+        return await self.runner.run(self.request, self.outbox, self.stopped)
+
+    @property
+    def bodies(self) -> list[dict[str, object]]:
+        return [json.loads(request.body) for request in self.provider.requests]
+
+    @property
+    def end(self) -> TurnDone | TurnFailed:
+        ((event, _),) = self.outbox.ends
+        return event
+
+
+async def test_a_throttled_request_is_sent_again_when_the_provider_says():
+    case = Case(throttled(), ScriptedResponse(WHOLE))
+    outcome = await case.run()
+    assert outcome.state is TurnState.DONE
+    assert case.outbox.texts == ["The answer."]
+    assert [segment.attempt for segment in case.outbox.segments] == [2]
+    assert [report.attempt for report in case.reporter.reports] == [1]
+    assert case.reporter.reports[0].shown is False
+
+
+async def test_a_request_is_not_repeated_for_ever():
+    case = Case(*(throttled() for _ in range(9)))
+    await case.run()
+    assert len(case.provider.requests) == 4
+    assert [report.attempt for report in case.reporter.reports] == [1, 2, 3, 4]
+    assert [report.shown for report in case.reporter.reports] == [False, False, False, True]
+    assert isinstance(case.end, TurnFailed)
+
+
+async def test_the_next_model_of_the_chain_answers():
+    case = Case(
+        ScriptedResponse([b'{"error":{"code":"model_not_found","message":"no"}}'], 404),
+        ScriptedResponse(WHOLE),
+        fallbacks=(FALLBACK,),
+    )
+    await case.run()
+    assert [body["model"] for body in case.bodies] == ["plain", "second"]
+    assert isinstance(case.end, TurnDone)
+
+
+async def test_a_key_that_is_refused_is_never_sent_again_to_the_same_model():
+    case = Case(ScriptedResponse([b'{"error":{"code":"invalid_api_key"}}'], 401))
+    await case.run()
+    assert len(case.provider.requests) == 1
+    assert isinstance(case.end, TurnFailed)
+
+
+async def test_what_a_failed_attempt_showed_is_superseded():
+    case = Case(ScriptedResponse(HALF), ScriptedResponse(WHOLE), fallbacks=(FALLBACK,))
+    await case.run()
+    assert case.outbox.texts == ["The answer."]
+    assert case.end == TurnDone(count=1)
+
+
+async def test_shown_text_stays_where_the_setting_says_notice():
+    case = Case(ScriptedResponse(HALF), may_supersede=False, fallbacks=(FALLBACK,))
+    await case.run()
+    assert case.outbox.texts == ["Half an answer."]
+    assert isinstance(case.end, TurnFailed)
+    assert case.end.count == 1
+
+
+async def test_a_cap_that_the_account_affords_is_tried_once():
+    body = (
+        b'{"error":{"code":402,"message":"This request requires more credits, or fewer '
+        b'max_tokens. You requested up to 2048 tokens, but can only afford 300."}}'
+    )
+    case = Case(
+        ScriptedResponse([body], 402),
+        ScriptedResponse(WHOLE),
+        sampling=Sampling(max_tokens=2048),
+        target=Target(provider="openrouter", model="m"),
+    )
+    await case.run()
+    assert [body["max_tokens"] for body in case.bodies] == [2048, 300]
+    assert isinstance(case.end, TurnDone)
+
+
+async def test_a_parameter_that_is_refused_is_left_out_once():
+    body = (
+        b'{"error":{"message":"Unsupported parameter: \'temperature\' is not supported with '
+        b'this model.","type":"invalid_request_error","param":"temperature",'
+        b'"code":"unsupported_parameter"}}'
+    )
+    case = Case(
+        ScriptedResponse([body], 400),
+        ScriptedResponse(WHOLE),
+        sampling=Sampling(temperature=0.5),
+    )
+    await case.run()
+    assert ["temperature" in body for body in case.bodies] == [True, False]
+    assert isinstance(case.end, TurnDone)
+
+
+async def test_a_stop_during_the_wait_for_a_retry_ends_the_turn():
+    case = Case(throttled((("retry-after", "9"),)))
+    task = asyncio.create_task(case.run())
+    while not case.reporter.reports:
+        await asyncio.sleep(0)
+    case.stopped.set()
+    outcome = await asyncio.wait_for(task, 0.1)
+    assert outcome.state is TurnState.CANCELLED
+
+
+async def test_a_wait_beyond_the_deadline_is_not_begun():
+    case = Case(throttled((("retry-after", "19"),)))
+    case.runner.limits = msgspec.structs.replace(case.runner.limits, turn_deadline_s=5)
+    await asyncio.wait_for(case.run(), 1)
+    assert isinstance(case.end, TurnFailed)

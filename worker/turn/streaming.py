@@ -1,0 +1,191 @@
+"""The stream of one attempt: from the question to the last segment, every failure as a value.
+
+Comes in: an attempt and its question. Goes out: segments through the outbox, and how it ended. It
+waits through ports only, for three things at once: bytes, a user's stop, and time.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from shared.causes import Cause
+from shared.errors import EndpointError
+from shared.failures import ProviderFault
+from shared.segments import Segment
+from worker.failures.classify import classify, error_of
+from worker.providers.building import build_request
+from worker.providers.quirks import is_custom, resolve
+from worker.providers.requests import HttpRequest, ModelRequest
+from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
+from worker.turn.ports import Clock, OutboxPort, ProviderPort, ResponsePort
+
+
+class AttemptStream:
+    """Streams attempts of one turn.
+
+    Args:
+        provider: the way to providers.
+        outbox: the turn's way back.
+        clock: the time.
+        stopped: set when a user stops the turn.
+    """
+
+    __slots__ = ("_clock", "_outbox", "_provider", "_stopped")
+
+    def __init__(
+        self, *, provider: ProviderPort, outbox: OutboxPort, clock: Clock, stopped: asyncio.Event
+    ) -> None:
+        self._provider = provider
+        self._outbox = outbox
+        self._clock = clock
+        self._stopped = stopped
+
+    async def of(self, attempt: Attempt, question: ModelRequest) -> AttemptResult:
+        """Asks, and streams the answer.
+
+        Cancelled, it closes the provider's stream; segments already sent stay.
+
+        Raises:
+            Fenced: another worker has the turn; the stream is closed.
+        """
+        if attempt.endpoint is None:
+            why = f"no address is configured for the provider {attempt.target.provider}"
+            return Failed(error=error_of(Cause.ENDPOINT_NOT_FOUND, message=why))
+        outgoing = build_request(question, attempt.endpoint)
+        stop = asyncio.create_task(self._stopped.wait(), name="stop")
+        stream = asyncio.create_task(self._stream(attempt, outgoing, stop), name="stream")
+        try:
+            return await stream
+        except EndpointError as exc:
+            return await self._broken(attempt, exc)
+        except TimeoutError:
+            return Failed(error=error_of(Cause.NETWORK_TIMEOUT, message="no answer in time"))
+        finally:
+            await _end(stream, stop)
+
+    async def _stream(
+        self, attempt: Attempt, outgoing: HttpRequest, stop: "asyncio.Task[bool]"
+    ) -> AttemptResult:
+        async with contextlib.AsyncExitStack() as stack:
+            opening = asyncio.create_task(
+                stack.enter_async_context(self._provider.open(outgoing)), name="open"
+            )
+            try:
+                await asyncio.wait(
+                    {opening, stop},
+                    timeout=attempt.first_byte_limit_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not opening.done():
+                    if stop.done():
+                        return await self._stop(attempt)
+                    raise TimeoutError
+                response = opening.result()
+            finally:
+                await _end(opening)
+            if response.status != 200:
+                return await self._refused(attempt, response)
+            return await self._read(attempt, response, stop)
+
+    async def _read(
+        self, attempt: Attempt, response: ResponsePort, stop: "asyncio.Task[bool]"
+    ) -> AttemptResult:
+        async with contextlib.aclosing(_generator(response)) as chunks:
+            read = _next(chunks)
+            try:
+                while True:
+                    await asyncio.wait(
+                        {read, stop},
+                        timeout=attempt.patience_s(self._clock.monotonic_s()),
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                    now_s = self._clock.monotonic_s()
+                    if stop.done():
+                        return await self._stop(attempt)
+                    if read.done():
+                        data = read.result()
+                        if data is None:
+                            break
+                        await self._send(attempt, attempt.feed(data, now_s))
+                        if attempt.pipeline.end is not None:
+                            break
+                        read = _next(chunks)
+                    elif (cause := attempt.overdue(now_s)) is not None:
+                        await self._send(attempt, attempt.pipeline.stop())
+                        return Failed(error=error_of(cause, message="the stream fell silent"))
+                    await self._send(attempt, attempt.tick(now_s))
+            finally:
+                await _end(read)
+        await self._send(attempt, attempt.pipeline.flush())
+        return attempt.result()
+
+    async def _send(self, attempt: Attempt, segments: list[Segment]) -> None:
+        for segment in segments:
+            await self._outbox.send(segment)
+            attempt.note_sent(self._clock.monotonic_s())
+
+    async def _stop(self, attempt: Attempt) -> Stopped:
+        await self._send(attempt, attempt.pipeline.stop())
+        return Stopped()
+
+    async def _broken(self, attempt: Attempt, exc: EndpointError) -> AttemptResult:
+        """The connection broke: the answer may be whole all the same, the rooms know."""
+        if attempt.first_byte_s is not None:
+            await self._send(attempt, attempt.pipeline.flush())
+            result = attempt.result()
+            if isinstance(result, Completed):
+                return result
+        return Failed(error=classify(self._fault(attempt, exception=exc.exception)))
+
+    async def _refused(self, attempt: Attempt, response: ResponsePort) -> Failed:
+        body = await response.error_body()
+        fault = self._fault(
+            attempt,
+            status=response.status,
+            headers=response.headers,
+            body=body.decode("utf-8", "replace"),
+        )
+        return Failed(error=classify(fault, attempt.secrets))
+
+    def _fault(
+        self,
+        attempt: Attempt,
+        *,
+        status: int = 0,
+        headers: tuple[tuple[str, str], ...] = (),
+        body: str = "",
+        exception: str | None = None,
+    ) -> ProviderFault:
+        return ProviderFault(
+            provider=attempt.target.provider,
+            model=attempt.target.model,
+            status=status,
+            headers=headers,
+            body=body,
+            exception=exception,
+            custom_endpoint=is_custom(resolve(attempt.target.provider)),
+            now_s=self._clock.epoch_ms() / 1000,
+        )
+
+
+async def _generator(response: ResponsePort) -> AsyncGenerator[bytes, None]:
+    async for data in response.chunks():
+        yield data
+
+
+async def _or_none(chunks: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(chunks, None)
+
+
+def _next(chunks: AsyncIterator[bytes]) -> "asyncio.Task[bytes | None]":
+    return asyncio.create_task(_or_none(chunks), name="read")
+
+
+async def _end(*tasks: "asyncio.Task[object]") -> None:
+    """Cancels what still runs, and waits until it has let go of its stream."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # looked at: whoever awaits the task itself gets it raised
