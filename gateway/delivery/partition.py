@@ -15,7 +15,7 @@ from collections import deque
 import msgspec
 
 from gateway.delivery.ports import EnvelopeSource, Journal, Leadership
-from gateway.delivery.turns import LeaseLost, Surroundings, TurnDelivery
+from gateway.delivery.turns import RETRY_STORE_S, LeaseLost, Surroundings, TurnDelivery
 from shared.errors import ConfigError, StoreUnavailable
 from shared.segments import Envelope
 
@@ -115,7 +115,14 @@ class PartitionDelivery:
         lanes = _Lanes(group, self._source, turns, self._pace)
         self._source.rewind()
         while not stop.is_set():
-            for envelope in await turns.stored(self._source.read):
+            try:
+                found = await self._source.read()
+            except StoreUnavailable as exc:
+                # Not `turns.stored`: with the server gone for good, a stop must still end this.
+                logger.debug("delivery.store_waits", extra={"error": str(exc)})
+                await _until(stop, RETRY_STORE_S)
+                continue
+            for envelope in found:
                 if not await lanes.put(envelope, stop):
                     break
         await lanes.drain(drain_s)
