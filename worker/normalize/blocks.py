@@ -48,21 +48,26 @@ class Part:
 class TextPart(Part):
     """Visible text, and what its provider wants back with it."""
 
-    __slots__ = ("citations", "item_id", "length", "parts", "phase", "signature")
+    __slots__ = ("citations", "item_id", "parts", "phase", "signature")
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.parts: list[str] = []
-        self.length = 0
         self.signature: str | None = None
         self.item_id: str | None = None
         self.phase: str | None = None
         self.citations: list[object] = []
 
+    def joined(self) -> str:
+        """The text so far; joined once, however often it is asked for."""
+        if len(self.parts) != 1:
+            self.parts[:] = ["".join(self.parts)]
+        return self.parts[0]
+
     def finished(self) -> TextBlock:
-        """The text so far."""
+        """The block as it stands."""
         return TextBlock(
-            text="".join(self.parts),
+            text=self.joined(),
             text_signature=self.signature,
             item_id=self.item_id,
             phase=self.phase,
@@ -111,9 +116,20 @@ class CallPart(Part):
     Args:
         tainted: an event was lost while this call was open, so its text may have a hole.
         closed: its provider said that it is complete.
+        value: the arguments, where they came as a whole object; `text` is their JSON then.
     """
 
-    __slots__ = ("announced", "closed", "id", "item_id", "name", "signature", "tainted", "text")
+    __slots__ = (
+        "announced",
+        "closed",
+        "id",
+        "item_id",
+        "name",
+        "signature",
+        "tainted",
+        "text",
+        "value",
+    )
 
     def __init__(self, index: int, call_id: str, name: str) -> None:
         super().__init__(index)
@@ -123,6 +139,7 @@ class CallPart(Part):
         self.announced = False
         self.tainted = False
         self.closed = False
+        self.value: dict[str, object] | None = None
         self.signature: str | None = None
         self.item_id: str | None = None
 
@@ -136,7 +153,10 @@ class CallPart(Part):
 
     def judged(self) -> tuple[ToolCallBlock, ArgumentState]:
         """The call, and what may be done with its arguments."""
-        arguments, state = final_arguments(self.arguments())
+        if self.value is not None:
+            arguments, state = self.value, ArgumentState.OK
+        else:
+            arguments, state = final_arguments(self.arguments())
         if self.tainted and state is ArgumentState.OK:
             state = ArgumentState.TRUNCATED
         block = ToolCallBlock(

@@ -86,16 +86,13 @@ class DialectReader(Generic[M]):
         """Reads events until the reply has ended."""
         decode, read, reply = self._dialect.payload.decode, self._dialect.read, self._reply
         for event in events:
-            if event.data[:1] != b"{":
+            try:
+                message = decode(event.data)
+            except (msgspec.DecodeError, RecursionError):
                 self._read_unusual(event)
             else:
-                try:
-                    message = decode(event.data)
-                except (msgspec.DecodeError, RecursionError):
-                    self._read_leniently(event)
-                else:
-                    self._undecodable_in_a_row = 0
-                    read(event, message)
+                self._undecodable_in_a_row = 0
+                read(event, message)
             if reply.ended:
                 break
 
@@ -120,19 +117,11 @@ class DialectReader(Generic[M]):
             self._reply.ragged = True
             return message
 
-    def _read_leniently(self, event: SSEvent) -> None:
-        try:
-            message = self._decoded(event.data)
-        except Undecodable:
-            self._skip()
-        else:
-            self._undecodable_in_a_row = 0
-            self._dialect.read(event, message)
-
     def _read_unusual(self, event: SSEvent) -> None:
+        """Reads data that the typed decoder refused: a marker, a list, or JSON with a flaw."""
         data = event.data.strip()
         if data[:1] == b"{":
-            self.read([SSEvent(event.raw_name, data, event.last_event_id)])
+            self._read_leniently(event)
         elif data.startswith(b"[DONE]"):
             if self._dialect.ends_with_done:
                 self._end()
@@ -141,6 +130,15 @@ class DialectReader(Generic[M]):
         elif data and event.raw_name == b"error":
             self._reply.fail_with(data.decode("utf-8", "replace"))
         # Anything else is a heartbeat: `ping`, `null`, `: keepalive`.
+
+    def _read_leniently(self, event: SSEvent) -> None:
+        try:
+            message = self._decoded(event.data)
+        except Undecodable:
+            self._skip()
+        else:
+            self._undecodable_in_a_row = 0
+            self._dialect.read(event, message)
 
     def _read_array(self, event: SSEvent) -> None:
         try:
@@ -206,14 +204,18 @@ class StreamNormalizer:
         """
         if self._flushed:
             raise RuntimeError("feed after flush: make a new normalizer for a new stream")
-        if self._reply.ended:
+        reply = self._reply
+        if reply.ended:
             return []
         events = self._sse.feed(chunk)
         if events:
-            self._read(events)
+            if self._sniff is None:
+                self._reader.read(events)
+            else:
+                self._sniff_and_read(events)
         if self._sse.exceeded is not None:
-            self._reply.fail("limit_exceeded", self._sse.exceeded)
-        return self._reply.take()
+            reply.fail("limit_exceeded", self._sse.exceeded)
+        return reply.take()
 
     def flush(self) -> list[StreamEvent]:
         """Ends the input and returns the rest, the terminal event last. Again: `[]`."""
@@ -221,17 +223,12 @@ class StreamNormalizer:
             return []
         self._flushed = True
         if not self._reply.ended:
-            self._read(self._sse.flush())
-            if self._sse.exceeded is not None:
-                self._reply.fail("limit_exceeded", self._sse.exceeded)
+            self._sniff_and_read(self._sse.flush())
             if not self._reply.ended:
                 self._at_end()
         return self._reply.take()
 
-    def _read(self, events: list[SSEvent]) -> None:
-        if self._sniff is None:
-            self._reader.read(events)
-            return
+    def _sniff_and_read(self, events: list[SSEvent]) -> None:
         for event in events:
             self._settle(event)
             self._reader.read([event])

@@ -11,10 +11,11 @@ import re
 import jiter
 
 from shared.messages import ArgumentState
+from worker.normalize.payloads import write_strictly
 from worker.normalize.storable import scrub
 
-MAX_ARGUMENT_DEPTH = 64
-"""Deeper than any tool schema in use, far below where recursive readers of the value give up."""
+MAX_ARGUMENT_DEPTH = 200
+"""What jiter reads; far below where recursive readers of the value give up."""
 
 _Verdict = tuple[dict[str, object], ArgumentState]
 
@@ -26,7 +27,9 @@ def parse_partial_json(text: str) -> dict[str, object]:
     beginning of an object gives `{}`. Never raises.
     """
     try:
-        value: object = jiter.from_json(text.encode(), partial_mode="trailing-strings")
+        value: object = jiter.from_json(
+            text.encode(), partial_mode="trailing-strings", allow_inf_nan=False
+        )
     except ValueError:  # also on an unpaired surrogate, and beyond 200 levels
         return {}
     return value if isinstance(value, dict) else {}
@@ -46,10 +49,11 @@ class ArgumentText:
         self._seen: dict[str, object] = {}
         self._seen_end = 0
 
-    def append(self, text: str) -> None:
-        """Adds what came next."""
+    def append(self, text: str) -> int:
+        """Adds what came next and returns the new length."""
         self._parts.append(text)
-        self.length += len(text)
+        self.length = length = self.length + len(text)
+        return length
 
     def upto(self, end: int) -> str:
         """The first `end` characters."""
@@ -71,17 +75,50 @@ def final_arguments(text: str) -> _Verdict:
         The arguments and what may be done with them. A cut text keeps what was finished before the
         cut; no key and no element is invented. Everything but `OK` must not run.
     """
-    if not text.strip():
+    if not text or text.isspace():
         return {}, ArgumentState.OK
+    try:
+        # Refuses what nests deeper than 200 levels. What it takes is nearly every argument; what
+        # it refuses is looked at below.
+        value: object = jiter.from_json(text.encode(), allow_inf_nan=False)
+    except ValueError:
+        return _forgiven(text)
+    return _judged(value if "\\u0000" not in text else scrub(value))
+
+
+def _forgiven(text: str) -> _Verdict:
+    """The verdict on text that is no strict JSON: a harmless flaw, a cut, or garbage."""
     if _is_too_deep(text):
         return {}, ArgumentState.INVALID
     try:
         value = _loads(text)
     except ValueError:
         return _repaired(text)
-    if isinstance(value, str):  # encoded twice: unwrapped once
-        return _unwrapped(value)
-    return _as_object(value)
+    return _judged(scrub(value))
+
+
+def _judged(value: object) -> _Verdict:
+    if isinstance(value, dict):
+        return value, ArgumentState.OK
+    if value is None:  # some servers write `null` for a call without arguments
+        return {}, ArgumentState.OK
+    if isinstance(value, str) and value.lstrip()[:1] == "{":  # encoded twice: unwrapped once
+        arguments, state = final_arguments(value)
+        if state is ArgumentState.OK:
+            return arguments, state
+    return {}, ArgumentState.NOT_OBJECT
+
+
+def parse_object(data: bytes) -> tuple[dict[str, object], str] | None:
+    """A strict JSON object that came whole, and its compact JSON; None if it has any flaw."""
+    try:
+        value: object = jiter.from_json(data, allow_inf_nan=False)
+    except ValueError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    text = write_strictly(value)
+    return None if "\\u0000" in text else (value, text)
 
 
 def is_complete(text: str) -> bool:
@@ -100,24 +137,6 @@ def _loads(text: str) -> object:
 
 def _refuse(constant: str) -> object:
     raise ValueError(constant)
-
-
-def _unwrapped(text: str) -> _Verdict:
-    try:
-        value = {} if _is_too_deep(text) else _loads(text)
-    except ValueError:
-        return {}, ArgumentState.NOT_OBJECT
-    return _as_object(value) if isinstance(value, dict) else ({}, ArgumentState.NOT_OBJECT)
-
-
-def _as_object(value: object) -> _Verdict:
-    if value is None:  # some servers write `null` for a call without arguments
-        return {}, ArgumentState.OK
-    if not isinstance(value, dict):
-        return {}, ArgumentState.NOT_OBJECT
-    clean = scrub(value)
-    assert isinstance(clean, dict)  # noqa: S101  # a dict stays one; this tells the type checker
-    return clean, ArgumentState.OK
 
 
 def _is_too_deep(text: str) -> bool:
@@ -170,10 +189,9 @@ def _repaired(text: str) -> _Verdict:
         return {}, ArgumentState.TRUNCATED
     closers = "".join(_CLOSER[bracket] for bracket in reversed(scan.stack[: scan.safe_depth]))
     try:
-        value = _loads(text[: scan.safe_end] + closers)
+        arguments, _ = _judged(scrub(_loads(text[: scan.safe_end] + closers)))
     except ValueError:
         return {}, ArgumentState.INVALID
-    arguments, _ = _as_object(value)
     return arguments, ArgumentState.TRUNCATED
 
 
@@ -183,7 +201,7 @@ def _without_resends(text: str, end: int) -> _Verdict:
     if not text[end:].strip() or text[end:].replace(whole, "").strip():
         return {}, ArgumentState.INVALID
     try:
-        return _as_object(_loads(whole))
+        return _judged(scrub(_loads(whole)))
     except ValueError:
         return {}, ArgumentState.INVALID
 

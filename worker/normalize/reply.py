@@ -5,6 +5,7 @@ canonical events, and at the end `done.content`. Imported by `normalizer` and th
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -64,18 +65,31 @@ class Reply:
         """The model refused in words: whatever it says, the stop reason is `content_filter`."""
         self.ragged = False
         """A payload came through the lenient decoder: strings may hold halves of pairs."""
-        self.has_text = False
         self.blocks: list[Part] = []
         self.calls: list[CallPart] = []
         self.current: Part | None = None
         """The block that an unaddressed delta of its kind continues."""
         self.events: list[StreamEvent] = []
+        """Events since the last `take`; after the end a sink, so that nothing need ask."""
+        self._last_events: list[StreamEvent] = []
+        self.settle_usage: Callable[[], None] | None = None
+        """Brings `meta.usage` up to date, for a dialect that puts it off to the end."""
         self._call_ids: set[str] = set()
 
     def take(self) -> list[StreamEvent]:
-        """The events made since the last call."""
-        events, self.events = self.events, []
+        """The events made since the last call, up to the terminal one."""
+        if self.ended:
+            events, self._last_events = self._last_events, []
+            return events
+        events = self.events
+        if events:
+            self.events = []
         return events
+
+    @property
+    def has_text(self) -> bool:
+        """True if visible text has come."""
+        return any(isinstance(part, TextPart) and any(part.parts) for part in self.blocks)
 
     def start(self, model: str | None = None) -> None:
         """The stream began; later calls do nothing."""
@@ -105,10 +119,8 @@ class Reply:
             block = current if isinstance(current, TextPart) else self.open_text()
         if self.ragged or "\0" in delta:
             delta = block.mended(delta)
-        if delta and not self.ended:
-            self.has_text = True
+        if delta:
             block.parts.append(delta)
-            block.length += len(delta)
             self.events.append(TextDelta(index=block.index, delta=delta))
         return block
 
@@ -124,7 +136,7 @@ class Reply:
             signature = signature and join_halves(signature)
         if signature:
             block.signature = signature
-        if (delta or signature) and not self.ended:
+        if delta or signature:
             block.parts.append(delta)
             event = ThinkingDelta(index=block.index, delta=delta, signature=signature or None)
             self.events.append(event)
@@ -156,17 +168,15 @@ class Reply:
         """
         if self.ragged or "\0" in delta:
             delta = call.mended(delta)
-        text = call.text
         if delta:
-            text.append(delta)
-            if text.length > MAX_ARGUMENT_CHARS:
+            end = call.text.append(delta)
+            if end > MAX_ARGUMENT_CHARS:
                 self.fail_too_long()
-        if self.ended:
-            return
-        if call.announced:
-            if delta:
-                self._emit(call, delta)
-        elif call.name and (text.length or (call.id and self.is_tool(call.name))):
+            if call.announced:
+                self._emit(call, delta, end)
+                return
+        is_certain = call.text.length or (call.id and self.is_tool(call.name))
+        if call.name and is_certain:
             self.announce(call)
 
     def replace_arguments(self, call: CallPart, text: str) -> None:
@@ -191,7 +201,7 @@ class Reply:
         self.ensure_id(call)
         call.announced = True
         call.name = call.name or NAMELESS
-        self._emit(call, call.arguments())
+        self._emit(call, call.arguments(), call.text.length)
 
     def ensure_id(self, call: CallPart) -> None:
         """Gives a call that has no id one of ours, the same whenever these bytes are read again.
@@ -261,6 +271,7 @@ class Reply:
     def _end(self, event: Done | StreamFailed) -> None:
         self.ended = True
         self.events.append(event)
+        self._last_events, self.events = self.events, []
         if self.ragged:
             self.meta = msgspec.convert(scrub(msgspec.to_builtins(self.meta)), Meta)
 
@@ -285,6 +296,8 @@ class Reply:
         return block
 
     def _final_usage(self) -> dict[str, int | float]:
+        if self.settle_usage is not None:
+            self.settle_usage()
         usage = self.meta.usage
         if "total" not in usage and "input" in usage and "output" in usage:
             usage["total"] = usage["input"] + usage["output"]
@@ -299,7 +312,7 @@ class Reply:
             self.fail("limit_exceeded", f"more than {MAX_BLOCKS} blocks in one reply")
         return part
 
-    def _emit(self, call: CallPart, delta: str) -> None:
+    def _emit(self, call: CallPart, delta: str, end: int) -> None:
         self.events.append(
             ToolCallDelta(
                 index=call.index,
@@ -307,6 +320,6 @@ class Reply:
                 name=call.name,
                 raw_json_delta=delta,
                 text=call.text,
-                end=call.text.length,
+                end=end,
             )
         )

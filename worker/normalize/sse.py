@@ -8,6 +8,8 @@ that split there cut the payload (httpx-sse#34).
 
 import msgspec
 
+from worker.normalize.payloads import Undecodable, read_json
+
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """An image part of Gemini is about 3 MB of base64 in one line; twice that, and some."""
 
@@ -21,7 +23,6 @@ MAX_STRAY_JSON_BYTES = MAX_LINE_BYTES
 """A JSON body where a stream was asked for is read as one completion, so it is kept whole."""
 
 _BOM = b"\xef\xbb\xbf"
-_LF = 10
 _CR = 13
 
 
@@ -45,19 +46,22 @@ class SSEvent(msgspec.Struct, frozen=True, gc=False):
 class SSEDecoder:
     """Feeds on chunks, gives events; its events do not depend on where the chunks were cut.
 
-    Whole blocks (up to a blank line) are split off with one `bytes.split`; a block that is not
-    finished waits in a growing array, so no byte is looked at twice whatever the cutting.
+    Lines are split off with one `bytes.split` a chunk (a one-byte separator is found by memchr, a
+    blank line is not), and only a line that is cut waits, so no byte is looked at twice.
 
     After a limit was exceeded (`exceeded` says which) everything further is ignored.
     """
 
     def __init__(self) -> None:
         self.exceeded: str | None = None
-        self._pending = bytearray()
-        self._line_bytes = 0
-        """Length of the last, unfinished line in `_pending`."""
-        self._left = MAX_RESPONSE_BYTES
+        self._cut_line = bytearray()
+        """The beginning of a line whose end has not come."""
+        self._name = b""
+        self._data: bytes | None = None
+        """The first data line of the event that is being read; None if it has none yet."""
+        self._more_data: list[bytes] = []
         self._last_event_id = ""
+        self._left = MAX_RESPONSE_BYTES
         self._stray: list[bytes] = []
         self._stray_bytes = 0
         self._head: bytes | None = b""
@@ -67,99 +71,102 @@ class SSEDecoder:
 
     def feed(self, chunk: bytes) -> list[SSEvent]:
         """Takes the next bytes and returns the events that they complete."""
-        if self.exceeded is not None:
-            return []
         self._left -= len(chunk)
         if self._left < 0:
+            if self.exceeded is not None:
+                return []
             chunk = chunk[: self._left]
         if self._head is not None:
             chunk = self._without_bom(chunk)
-        if self._skip_lf or b"\r" in chunk:
-            chunk = self._with_line_feeds(chunk)
-        pending = self._pending
-        if pending and pending[-1] == _LF and chunk:
-            # A blank line may be cut in two: give its first half back, and split as always.
-            pending.pop()
-            chunk = b"\n" + chunk
-        blocks = chunk.split(b"\n\n")
-        rest = blocks.pop()
-        if blocks and pending:
-            pending += blocks[0]
-            blocks[0] = bytes(pending)
-            pending.clear()
-        events = self._events(blocks)
-        if self.exceeded is None:
-            if rest:
-                self._keep(rest, begins=bool(blocks))
-            if self._left < 0:
-                self._exceed(f"the response is longer than {MAX_RESPONSE_BYTES} bytes")
+        if _CR in chunk or self._skip_lf:
+            lines = self._split_at_returns(chunk)
+        else:
+            lines = chunk.split(b"\n")
+        rest = lines.pop()
+        cut = self._cut_line
+        if len(chunk) + len(cut) > MAX_LINE_BYTES:
+            lines, rest = self._without_long_lines(lines, rest)
+        if cut and lines:
+            cut += lines[0]
+            lines[0] = bytes(cut)
+            cut.clear()
+        if rest:
+            cut += rest
+        events = self._read(lines) if lines else []
+        if self._left < 0 and self.exceeded is None:
+            self._exceed(f"the response is longer than {MAX_RESPONSE_BYTES} bytes")
         return events
 
     def flush(self) -> list[SSEvent]:
-        """Ends the input: an unfinished block gives its event only if its data is whole.
+        """Ends the input: an unfinished event counts only if its data is whole.
 
         WHATWG would discard it, but compatible servers often leave out the last blank line
         (openai-node#2726). Whole means `[DONE]` or complete JSON.
         """
-        if self._head:
-            self._pending += self._head
-            self._head = None
-        block = bytes(self._pending)
-        self._pending.clear()
-        if not block or self.exceeded is not None:
+        if self.exceeded is not None:
             return []
-        return [event for event in self._events([block]) if _is_whole(event.data)]
+        last_line = (self._head or b"") + self._cut_line
+        self._head = None
+        self._cut_line.clear()
+        events = self._read([last_line, b""] if last_line else [b""])
+        return [event for event in events if is_whole(event.data)]
 
     @property
     def stray(self) -> bytes:
         """The lines that were no field of an event stream: a JSON body, a page of a proxy."""
         return b"\n".join(self._stray)
 
-    def _events(self, blocks: list[bytes]) -> list[SSEvent]:
+    def _read(self, lines: list[bytes]) -> list[SSEvent]:
         events = []
-        for block in blocks:
-            if block[:6] == b"data: " and b"\n" not in block and len(block) <= MAX_LINE_BYTES:
-                events.append(SSEvent(b"", block[6:], self._last_event_id))
-                continue
-            event = self._read_block(block)
-            if event is not None:
-                events.append(event)
-            elif self.exceeded is not None:
-                break
+        for line in lines:
+            if not line:
+                data = self._data
+                if data is not None:
+                    if self._more_data:
+                        data = self._joined_data()
+                    events.append(SSEvent(self._name, data, self._last_event_id))
+                    self._data = None
+                self._name = b""
+            elif line[:6] == b"data: " and self._data is None:
+                self._data = line[6:]
+            elif line[:7] == b"event: ":
+                self._name = line[7:]
+            else:
+                self._read_field(line)
         return events
 
-    def _read_block(self, block: bytes) -> SSEvent | None:
-        name = b""
-        data: list[bytes] = []
-        for line in block.split(b"\n"):
-            if len(line) > MAX_LINE_BYTES:
-                self._exceed(f"a line is longer than {MAX_LINE_BYTES} bytes")
-                return None
-            field, _, value = line.partition(b":")
-            if value[:1] == b" ":
-                value = value[1:]
-            if field == b"data":
-                data.append(value)
-            elif field == b"event":
-                name = value
-            elif field == b"id":
-                if b"\0" not in value:
-                    self._last_event_id = value.decode("utf-8", "replace")
-            elif field and field != b"retry":
-                self._keep_stray(line)
-        return SSEvent(name, b"\n".join(data), self._last_event_id) if data else None
+    def _read_field(self, line: bytes) -> None:
+        """Reads a line by the book; `_read` knows the two forms that providers send."""
+        field, _, value = line.partition(b":")
+        if value[:1] == b" ":
+            value = value[1:]
+        if field == b"data":
+            if self._data is None:
+                self._data = value
+            else:
+                self._more_data.append(value)
+        elif field == b"event":
+            self._name = value
+        elif field == b"id":
+            if b"\0" not in value:
+                self._last_event_id = value.decode("utf-8", "replace")
+        elif field and field != b"retry":
+            self._keep_stray(line)
 
-    def _keep(self, rest: bytes, *, begins: bool) -> None:
-        if begins:
-            self._line_bytes = 0
-        if self._line_bytes + len(rest) > MAX_LINE_BYTES:
-            lines = rest.split(b"\n")
-            if max(self._line_bytes + len(lines[0]), *map(len, lines)) > MAX_LINE_BYTES:
+    def _joined_data(self) -> bytes:
+        data = b"\n".join([self._data or b"", *self._more_data])
+        self._more_data.clear()
+        return data
+
+    def _without_long_lines(self, lines: list[bytes], rest: bytes) -> tuple[list[bytes], bytes]:
+        """What stands before the first line over the limit; nothing after it is read."""
+        carried = len(self._cut_line)
+        for number, line in enumerate([*lines, rest]):
+            if carried + len(line) > MAX_LINE_BYTES:
                 self._exceed(f"a line is longer than {MAX_LINE_BYTES} bytes")
-                return
-        newline = rest.rfind(b"\n")
-        self._line_bytes = len(rest) - newline - 1 + (self._line_bytes if newline < 0 else 0)
-        self._pending += rest
+                return lines[:number], b""
+            carried = 0
+        return lines, rest
 
     def _keep_stray(self, line: bytes) -> None:
         head = self._stray[0] if self._stray else line
@@ -171,7 +178,7 @@ class SSEDecoder:
 
     def _exceed(self, what: str) -> None:
         self.exceeded = what
-        self._pending.clear()
+        self._left = -1
 
     def _without_bom(self, chunk: bytes) -> bytes:
         head = (self._head or b"") + chunk
@@ -181,21 +188,27 @@ class SSEDecoder:
         self._head = None
         return head.removeprefix(_BOM)
 
-    def _with_line_feeds(self, chunk: bytes) -> bytes:
+    def _split_at_returns(self, chunk: bytes) -> list[bytes]:
+        """Splits at LF, CR and CRLF; the last line is cut, or empty."""
         if self._skip_lf and chunk:
             self._skip_lf = False
             chunk = chunk.removeprefix(b"\n")
         if chunk and chunk[-1] == _CR:
             self._skip_lf = True
-        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            chunk += b"\n"
+        lines = [line[:-1] if line[-1:] == b"\r" else line for line in chunk.split(b"\n")]
+        if any(_CR in line for line in lines):
+            return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        return lines
 
 
-def _is_whole(data: bytes) -> bool:
+def is_whole(data: bytes) -> bool:
+    """True for data that was not cut: `[DONE]` or complete JSON."""
     payload = data.strip()
     if payload.startswith(b"[DONE]"):
         return True
     try:
-        msgspec.json.decode(payload, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
+        read_json(payload)
+    except Undecodable:
         return False
     return True

@@ -35,6 +35,20 @@ class CallTracker:
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
         self._calls: list[TrackedCall] = []
+        self._newest_at: dict[int | None, TrackedCall] = {}
+        """The newest call by index; at None the newest of all."""
+
+    def proceed(self, wire_index: int | None, arguments: str) -> bool:
+        """Adds a fragment that is nothing but arguments, as most are; False if `add` must look."""
+        tracked = self._newest_at.get(wire_index)
+        if tracked is None or tracked.completion.watches:
+            return False
+        call = tracked.call
+        if not call.announced or call.text.length == len(arguments):
+            return False
+        self._reply.current = call
+        self._reply.arguments(call, arguments)
+        return True
 
     def add(self, call_id: str, wire_index: int | None, name: str, arguments: str) -> CallPart:
         """Books one fragment and returns its call."""
@@ -42,6 +56,7 @@ class CallTracker:
         if tracked is None:
             tracked = TrackedCall(self._reply.open_call(call_id, name), wire_index)
             self._calls.append(tracked)
+            self._newest_at[wire_index] = self._newest_at[None] = tracked
         call = tracked.call
         if call_id and call_id not in tracked.ids:
             tracked.ids.add(call_id)
@@ -63,7 +78,7 @@ class CallTracker:
             # One id for two parallel calls: another index with a name is another call.
             is_other = name and None not in (wire_index, known.wire_index)
             return None if is_other and known.wire_index != wire_index else known
-        candidate = self._newest(wire_index)
+        candidate = self._newest_at.get(wire_index)
         if candidate is None or (name and self._begins_anew(candidate, call_id, wire_index)):
             return None
         return candidate
@@ -81,12 +96,6 @@ class CallTracker:
         here = [tracked for tracked in same if tracked.wire_index == wire_index]
         found = here or same
         return found[-1] if found else None
-
-    def _newest(self, wire_index: int | None) -> TrackedCall | None:
-        for tracked in reversed(self._calls):
-            if wire_index is None or tracked.wire_index == wire_index:
-                return tracked
-        return None
 
     def _rename(self, call: CallPart, name: str) -> None:
         """Sets a name once; appends where only the joined name is that of a tool."""

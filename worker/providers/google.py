@@ -11,6 +11,7 @@ import msgspec
 from shared.turns import StopReason
 from worker.normalize.blocks import CallPart, TextPart, ThinkingPart
 from worker.normalize.counts import added, count
+from worker.normalize.partial_json import parse_object
 from worker.normalize.payloads import Payload, read_object, write_json
 from worker.normalize.reply import MAX_ARGUMENT_CHARS, Reply
 from worker.normalize.sse import SSEvent
@@ -41,13 +42,16 @@ FAILURES = frozenset(
     }
 )
 
+MAX_UNMERGED_USAGES = 64
+"""Merging one costs as much as reading its event; merging many costs little more than one."""
+
 
 class FunctionCall(msgspec.Struct, gc=False, rename="camel"):
     """A call, whole, or streamed as `partialArgs`."""
 
     id: str | None = None
     name: str | None = None
-    args: dict[str, object] | None = None
+    args: msgspec.Raw = msgspec.Raw(b"")
     partial_args: list[PartialArg] | None = None
     will_continue: bool | None = None
 
@@ -117,7 +121,10 @@ class Google:
         self._open_call: CallPart | None = None
         self._assembly = Assembly()
         """Arguments of `_open_call`."""
+        self._usages: list[GoogleUsage] = []
+        """Usage comes with every event, but is read at the end."""
         self._counts: dict[str, int | float | None] = {}
+        reply.settle_usage = self._merge_usage
 
     def read(self, event: SSEvent, message: GoogleEvent) -> None:
         """Reads one response object: an error first, then usage, parts, and the finish reason."""
@@ -130,7 +137,9 @@ class Google:
         if not reply.started and not self._begins(message):
             return
         if message.usage_metadata is not None:
-            self._read_usage(message.usage_metadata)
+            self._usages.append(message.usage_metadata)
+            if len(self._usages) == MAX_UNMERGED_USAGES:
+                self._merge_usage()
         if message.candidates:
             for candidate in message.candidates:
                 if not candidate.index:
@@ -186,7 +195,7 @@ class Google:
 
     def _read_part(self, event: SSEvent, number: int, part: GooglePart) -> None:
         if part.function_call is not None:
-            self._read_call(part.function_call, part.thought_signature)
+            self._read_call(event, number, part)
         elif part.text is None:
             raw = _raw_part(event, number)
             if raw:
@@ -216,28 +225,35 @@ class Google:
         else:
             self._reply.open_text().signature = signature
 
-    def _read_call(self, call: FunctionCall, signature: str | None) -> None:
-        pieces = call.partial_args or []
+    def _read_call(self, event: SSEvent, number: int, part: GooglePart) -> None:
+        call = part.function_call or FunctionCall()
         if call.name:
-            self._begin_call(call, signature)
+            self._begin_call(event, number, part)
         elif self._open_call is None:
             self._reply.meta.unknown += 1
             return
         if self._open_call is not None:
+            pieces = call.partial_args or []
             self._continue_call(self._open_call, pieces, more=bool(call.will_continue))
 
-    def _begin_call(self, call: FunctionCall, signature: str | None) -> None:
+    def _begin_call(self, event: SSEvent, number: int, part: GooglePart) -> None:
         if self._open_call is not None:
             self._end_call(self._open_call)
-        part = self._reply.open_call(call.id or "", call.name or "")
-        self._reply.ensure_id(part)
-        part.signature = signature
-        if not call.partial_args and not call.will_continue:
-            self._reply.arguments(part, write_json(call.args or {}))
-            part.closed = True
+        wire = part.function_call or FunctionCall()
+        call = self._reply.open_call(wire.id or "", wire.name or "")
+        self._reply.ensure_id(call)
+        call.signature = part.thought_signature
+        if not wire.partial_args and not wire.will_continue:
+            parsed = parse_object(bytes(wire.args))
+            if parsed is None:
+                self._reply.arguments(call, _raw_arguments(event, number))
+            else:
+                call.value, text = parsed
+                self._reply.arguments(call, text)
+            call.closed = True
         else:
-            self._reply.arguments(part, "")
-            self._open_call, self._assembly = part, Assembly()
+            self._reply.arguments(call, "")
+            self._open_call, self._assembly = call, Assembly()
 
     def _continue_call(self, part: CallPart, pieces: list[PartialArg], *, more: bool) -> None:
         self._assembly.add(pieces)
@@ -251,12 +267,16 @@ class Google:
         self._reply.arguments(part, self._assembly.text())
         part.closed = True
 
-    def _read_usage(self, usage: GoogleUsage) -> None:
-        counts = self._counts
+    def _merge_usage(self) -> None:
+        """Takes of each count the last valid one: a later event may leave some out."""
+        usages, self._usages = self._usages, []
         for name in GoogleUsage.__struct_fields__:
-            number = count(getattr(usage, name))
-            if number is not None:
-                counts[name] = number
+            for usage in reversed(usages):
+                number = count(getattr(usage, name))
+                if number is not None:
+                    self._counts[name] = number
+                    break
+        counts = self._counts
         prompt = counts.get("prompt_token_count")
         tools = counts.get("tool_use_prompt_token_count")
         thoughts = counts.get("thoughts_token_count")
@@ -269,6 +289,14 @@ class Google:
                 "total": counts.get("total_token_count"),
             }
         )
+
+
+def _raw_arguments(event: SSEvent, number: int) -> str:
+    """The arguments of a call as JSON, where they are missing or no strict JSON."""
+    part = _raw_part(event, number)
+    call = part.get("functionCall") if isinstance(part, dict) else None
+    arguments = call.get("args") if isinstance(call, dict) else None
+    return write_json(arguments if isinstance(arguments, dict) else {})
 
 
 def _raw_part(event: SSEvent, number: int) -> object:

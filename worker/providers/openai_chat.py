@@ -303,6 +303,10 @@ class OpenAIChat:
     def _read_call(self, fragment: ToolDelta) -> None:
         function = fragment.function or FunctionDelta()
         arguments = function.arguments
+        if not (fragment.id or function.name) and isinstance(arguments, str) and arguments:
+            is_plain = fragment.extra_content is None and fragment.thought_signature is None
+            if is_plain and self._tracker.proceed(fragment.index, arguments):
+                return
         if arguments is None:
             arguments = ""
         elif not isinstance(arguments, str):

@@ -160,8 +160,8 @@ class OpenAIResponses:
 
     def _complete_text(self, block: TextPart, whole: object) -> None:
         """Adds what a whole text has beyond its deltas; one that contradicts them is ignored."""
-        if isinstance(whole, str) and len(whole) > block.length:
-            streamed = "".join(block.parts)
+        if isinstance(whole, str):
+            streamed = block.joined()
             if whole.startswith(streamed):
                 self._reply.text(whole[len(streamed) :], block)
 
