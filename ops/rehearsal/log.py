@@ -62,6 +62,10 @@ class RehearsalLog:
         self._entries.append(entry)
         return entry
 
+    def last(self) -> Entry:
+        """The newest entry. Raises `IndexError` where there is none."""
+        return self._entries[-1]
+
     def clear(self) -> None:
         """Forgets every entry; numbers go on."""
         self._entries.clear()

@@ -15,6 +15,7 @@ from worker.providers.anthropic import Anthropic
 from worker.providers.google import Google
 from worker.providers.openai_chat import OpenAIChat
 from worker.providers.openai_responses import OpenAIResponses
+from worker.providers.quirks import resolve
 
 
 def read_anthropic(reply: Reply) -> Reader:
@@ -43,8 +44,8 @@ READERS: dict[Api, MakeReader] = {
     Api.OPENAI_CHAT: read_openai_chat,
     Api.OPENAI_RESPONSES: read_openai_responses,
 }
-OWN_FORMATS = {"anthropic": Api.ANTHROPIC, "google": Api.GOOGLE}
-"""Providers that speak a format of their own; all others speak one of OpenAI's."""
+OWN_FORMATS = frozenset({Api.ANTHROPIC, Api.GOOGLE})
+"""Formats that a row of the provider table settles; between OpenAI's two the stream tells."""
 
 SIGNS: tuple[tuple[Api, Callable[[dict[str, object], str], bool]], ...] = (
     (Api.OPENAI_CHAT, lambda value, kind: "choices" in value),
@@ -65,8 +66,8 @@ def normalizer_for(
         tools: names of the tools that the model was offered.
         api: the wire format; `AUTO` takes the provider's own, or looks at the first events.
     """
-    if api is Api.AUTO:
-        api = OWN_FORMATS.get(provider, Api.AUTO)
+    if api is Api.AUTO and (usual := resolve(provider).api) in OWN_FORMATS:
+        api = usual
     return StreamNormalizer(
         READERS.get(api, read_openai_chat),
         provider=provider,
