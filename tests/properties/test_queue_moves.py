@@ -82,8 +82,8 @@ class Play:
 
     async def admit(self, guild: int, channel: int) -> None:
         turn_id = f"l{len(self.lane_of)}"
-        lane = guild % 3 * 10 + channel % 3
-        target = Target(provider=f"p{(guild + channel) % 2}", model="m")
+        lane = guild % 3 * 10 + channel % 2
+        target = Target(provider=f"p{channel % 3 % 2}", model="m")
         request = turn(turn_id, channel=lane, guild=guild % 3, target=target)
         if await self.queue.admit(request) is Admission.ACCEPTED:
             self.accepted[lane].append(turn_id)
