@@ -22,6 +22,7 @@ from shared.errors import TurnfleetError
 from shared.redaction import redact
 
 NOUNS: Final = (
+    "demo",
     "up",
     "gateway",
     "worker",
