@@ -9,6 +9,7 @@ stdout away from the event loop. The composition roots call `start_logs`; everyo
 import asyncio
 import contextlib
 import copy
+import functools
 import logging
 import queue
 import sys
@@ -37,8 +38,12 @@ STACK_CHARS: Final = 16 * 1024
 """The end of a stack trace is what names the fault; more would drown the line."""
 MAX_DEPTH: Final = 8
 """Nesting of a field; deeper values are no facts that somebody reads in a line."""
-CLOSE_S: Final = 2.0
-"""What the writer thread gets to empty its queue when the process ends."""
+CLOSE_S: Final = 5.0
+"""What the writer thread gets to empty its queue when the process ends: a full one takes half of
+it, and stdout may be blocked for good."""
+CACHED_STRINGS: Final = 4096
+CACHED_CHARS: Final = 160
+"""Short strings whose redaction is remembered: a megabyte at most."""
 
 QUIET: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -101,6 +106,9 @@ class JsonFormatter(logging.Formatter):
         self._common = {"process": process, "version": __version__}
         self._secrets = tuple(secrets)
         self._max_string_chars = max_string_chars
+        # Redaction tries every disguise of every secret: 80 µs a string. Most strings of a log come
+        # again and again (names, models, states), and a turn's id stands in several lines.
+        self._hidden_pair = functools.lru_cache(CACHED_STRINGS)(self._hide_pair)
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line, without the line feed."""
@@ -130,8 +138,7 @@ class JsonFormatter(logging.Formatter):
             for name, value in given.items()
             if name not in _HEAD
         }
-        hidden = redact_value(facts, self._secrets)
-        shown = _clipped(hidden, self._max_string_chars)
+        shown = self._shown(facts)
         if record.exc_info and record.exc_info[1] is not None:
             return {**shown, "err": self._error(record.exc_info[1])}
         return shown
@@ -145,8 +152,30 @@ class JsonFormatter(logging.Formatter):
         }
 
     def _text(self, text: str) -> str:
-        hidden = redact(clean(text), self._secrets)
-        return hidden if self._max_string_chars is None else clip(hidden, self._max_string_chars)
+        return self._pair("", text)[1]
+
+    def _shown(self, facts: dict[str, object]) -> dict[str, object]:
+        """The facts with names and texts redacted, texts clipped."""
+        return {self._pair(name, "")[0]: self._value(name, item) for name, item in facts.items()}
+
+    def _value(self, name: str, value: object) -> object:
+        if isinstance(value, str):
+            return self._pair(name, value)[1]
+        if isinstance(value, dict):
+            return self._shown(value)
+        return [self._value(name, item) for item in value] if isinstance(value, list) else value
+
+    def _pair(self, name: str, text: str) -> tuple[str, str]:
+        is_short = len(name) + len(text) <= CACHED_CHARS
+        return self._hidden_pair(name, text) if is_short else self._hide_pair(name, text)
+
+    def _hide_pair(self, name: str, text: str) -> tuple[str, str]:
+        """A name and its text, redacted together: a text under `api_key` goes whole."""
+        hidden = redact_value({name: text}, self._secrets)
+        assert isinstance(hidden, dict)  # noqa: S101 - a dict stays one
+        ((shown, value),) = hidden.items()
+        limit = self._max_string_chars
+        return shown, value if limit is None else clip(value, limit)
 
 
 class _QueueHandler(logging.Handler):
@@ -371,20 +400,6 @@ def _plain(name: str, value: object, depth: int) -> object:
     if isinstance(value, BaseException):
         return f"{type(value).__qualname__}: {value}"
     return str(value)
-
-
-def _clipped(value: object, limit_chars: int | None) -> dict[str, object]:
-    """What redaction gave (a dict of JSON values), its strings cut to the limit if there is one."""
-
-    def cut(item: object) -> object:
-        if isinstance(item, str) and limit_chars is not None:
-            return clip(item, limit_chars)
-        if isinstance(item, dict):
-            return {key: cut(one) for key, one in item.items()}
-        return [cut(one) for one in item] if isinstance(item, list) else item
-
-    assert isinstance(value, dict)  # noqa: S101 - `redact_value` keeps a dict a dict
-    return value if limit_chars is None else {key: cut(one) for key, one in value.items()}
 
 
 def _moment(seconds: float) -> str:
