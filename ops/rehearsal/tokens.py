@@ -35,7 +35,8 @@ def count_tokens(text: str) -> int:
 class PromptCache:
     """Prefixes that were sent before, per key and model: block by block, as vendors match them."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_prefixes: int = MAX_PREFIXES) -> None:
+        self._max_prefixes = max_prefixes
         self._seen: OrderedDict[bytes, None] = OrderedDict()
 
     def admit(self, owner: str, ask: Ask) -> tuple[int, int]:
@@ -65,5 +66,5 @@ class PromptCache:
     def _remember(self, prefix: bytes) -> None:
         self._seen[prefix] = None
         self._seen.move_to_end(prefix)
-        if len(self._seen) > MAX_PREFIXES:
+        if len(self._seen) > self._max_prefixes:
             self._seen.popitem(last=False)

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from ops.rehearsal.app import Provider
+from ops.rehearsal.app import MAX_REQUEST_BYTES, Provider
+from ops.rehearsal.log import MAX_BODY_BYTES
 from ops.rehearsal.server import rehearsing
 
 KEY = {"Authorization": "Bearer sk-rehearsal"}
@@ -117,3 +118,63 @@ async def test_a_client_that_leaves_ends_the_playing(served: Served):
     while entry["outcome"] == "running":
         (entry,) = await served.log()
     assert entry["outcome"] == "left"
+
+
+KEYS = {"/v1/chat/completions": KEY, "/v1/messages": {"x-api-key": "k"}}
+
+
+@pytest.mark.parametrize("path", KEYS)
+async def test_a_body_that_is_no_json_is_refused(served: Served, path: str):
+    response = await served.client.post(path, content=b"{", headers=KEYS[path])
+    assert response.status_code == 400
+    assert "JSON" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", KEYS)
+async def test_a_request_without_a_key_is_refused(served: Served, path: str):
+    response = await served.client.post(path, json={})
+    assert response.status_code == 401
+
+
+async def test_an_invalid_key_is_echoed_as_some_vendors_do(served: Served):
+    headers = {"Authorization": "Bearer sk-invalid-1"}
+    response = await served.client.post("/v1/chat/completions", json={}, headers=headers)
+    assert response.status_code == 401
+    assert "sk-invalid-1" in response.json()["error"]["message"]
+    assert "sk-invalid-1" not in (await served.client.get("/rehearsal/log")).text
+
+
+async def test_a_request_over_the_limit_is_refused(served: Served):
+    body = b" " * (MAX_REQUEST_BYTES + 1)
+    response = await served.client.post("/v1/chat/completions", content=body, headers=KEY)
+    assert response.status_code == 413
+
+
+async def test_a_large_body_is_not_kept_in_the_log(served: Served):
+    await served.chat("plain@0", "x" * (MAX_BODY_BYTES + 1))
+    (entry,) = await served.log()
+    assert entry["body"] is None
+
+
+async def test_a_refused_request_is_in_the_log(served: Served):
+    await served.chat("plain@0", temperature=7)
+    (entry,) = await served.log()
+    assert (entry["status"], entry["outcome"]) == (400, "refused")
+
+
+async def test_the_log_can_be_emptied(served: Served):
+    await served.chat("plain@0")
+    assert (await served.client.delete("/rehearsal/log")).json() == []
+    assert await served.log() == []
+
+
+async def test_scenarios_are_listed_and_are_the_models(served: Served):
+    about = (await served.client.get("/rehearsal/scenarios")).json()
+    models = (await served.client.get("/v1/models")).json()["data"]
+    assert about["plain"] == "A short plain answer."
+    assert [model["id"] for model in models] == list(about)
+
+
+async def test_tools_are_not_called_where_none_are_offered(served: Served):
+    response = await served.chat("tool@0")
+    assert "tool_calls" not in response.text

@@ -5,6 +5,7 @@ from itertools import product
 
 import msgspec
 import pytest
+import pytest_asyncio
 
 from shared.messages import Message, Role, ThinkingBlock, ToolCallBlock
 from shared.turns import Api, Sampling, StopReason, Target, ToolSpec
@@ -27,7 +28,10 @@ MODELS = {
 PAIRS = list(product(FORMATS, FORMATS))
 
 
-@pytest.fixture
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def talk() -> AsyncIterator[Talk]:
     async with talking() as running:
         yield running
