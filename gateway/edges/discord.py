@@ -34,7 +34,7 @@ from gateway.front import (
     ShownMessage,
     Unavailable,
 )
-from shared.errors import StoreUnavailable
+from shared.errors import ConfigError, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +62,11 @@ class DiscordFront:
 
     def __init__(self, options: DiscordOptions, marks: Marks) -> None:
         self._backfill = Backfill(marks)
-        self._incoming: asyncio.Queue[FrontEvent | Moved | None] = asyncio.Queue(MAX_EVENTS)
+        self._incoming: asyncio.Queue[FrontEvent | Moved | ConfigError | None] = asyncio.Queue(
+            MAX_EVENTS
+        )
         self._untaken: set[int] = set()
+        self._keepers: list[asyncio.Task[None]] = []
         self._connection = DiscordConnection(
             options, on_message=self._on_message, on_guild=self._on_guild
         )
@@ -89,24 +92,25 @@ class DiscordFront:
         await self._connection.open()
         for moved in direct:
             self._put(moved)
+        self._keepers = [
+            asyncio.create_task(self._keep(), name="discord connection"),
+            asyncio.create_task(self._note_life(), name="discord life"),
+        ]
 
     async def events(self) -> AsyncIterator[FrontEvent]:
-        """Prompts and echoes until `close`, with those that were missed before."""
-        async with asyncio.TaskGroup() as group:
-            keepers = [
-                group.create_task(self._connection.keep(), name="discord connection"),
-                group.create_task(self._note_life(), name="discord life"),
-            ]
-            try:
-                while (event := await self._incoming.get()) is not None:
-                    if isinstance(event, Moved):
-                        for prompt in await self._missed(event):
-                            yield prompt
-                    else:
-                        yield event
-            finally:
-                for keeper in keepers:
-                    keeper.cancel()
+        """Prompts and echoes until `close`, with those that were missed before.
+
+        Raises:
+            ConfigError: Discord ended the connection for good.
+        """
+        while (event := await self._incoming.get()) is not None:
+            if isinstance(event, ConfigError):
+                raise event
+            if isinstance(event, Moved):
+                for prompt in await self._missed(event):
+                    yield prompt
+            else:
+                yield event
 
     async def handled(self, prompt: Prompt) -> None:
         """Notes that a prompt was taken; the mark of life may move on."""
@@ -183,6 +187,11 @@ class DiscordFront:
 
     async def close(self) -> None:
         """Stops receiving and ends `events`. Safe to call twice."""
+        keepers, self._keepers = self._keepers, []
+        for keeper in keepers:
+            keeper.cancel()
+        if keepers:
+            await asyncio.wait(keepers)
         await self._connection.close()
         if not self._incoming.full():
             self._incoming.put_nowait(None)
@@ -210,6 +219,12 @@ class DiscordFront:
             logger.warning("discord.event_dropped", extra={"limit": MAX_EVENTS})
             return False
         return True
+
+    async def _keep(self) -> None:
+        try:
+            await self._connection.keep()
+        except ConfigError as exc:
+            await self._incoming.put(exc)
 
     async def _note_life(self) -> None:
         while True:

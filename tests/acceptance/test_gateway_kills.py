@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ops.rehearsal.discord.faults import Fault, FaultPlan, Stage
 from ops.rehearsal.discord.limits import Rates
 from shared.config import Settings
 from shared.edges.local_channel import LocalChannel, local_turn_id
@@ -31,8 +32,11 @@ Shown = Callable[[int], Awaitable[list[str]]]
 class Place:
     """Where people talk: a front's own way to speak and to look."""
 
-    def __init__(self, channels: list[int], say: Say, shown: Shown, **settings: str) -> None:
+    def __init__(
+        self, channels: list[int], say: Say, shown: Shown, faults: FaultPlan, **settings: str
+    ) -> None:
         self.channels = channels
+        self.fail = faults.add
         self.say = say
         self.shown = shown
         self.settings = settings
@@ -46,7 +50,7 @@ async def local_place(local: LocalChannel) -> AsyncIterator[Place]:
     async def shown(channel: int) -> list[str]:
         return [message.text for message in await local.messages(channel) if message.is_bot]
 
-    yield Place(list(range(1, CHANNELS + 1)), say, shown)
+    yield Place(list(range(1, CHANNELS + 1)), say, shown, FaultPlan())
 
 
 @asynccontextmanager
@@ -66,6 +70,7 @@ async def discord_place(_: LocalChannel) -> AsyncIterator[Place]:
             channels,
             say,
             shown,
+            discord.faults,
             FRONT="discord",
             DISCORD_TOKEN=discord.token,
             DISCORD_REST_URL=discord.rest_url,
@@ -137,3 +142,31 @@ async def test_every_channel_holds_exactly_its_replies_when_the_gateway_is_kille
         channel: [text for turn in turns[channel] for text in worker.replies[turn]]
         for channel in place.channels
     }
+
+
+async def test_a_kill_between_the_post_and_its_receipt_makes_no_second_message(tmp_path: Path):
+    """Discord has the message, the gateway dies before it hears so."""
+    with running_server("redis") as server:
+        async with aclosing(connect(server.url)) as redis:
+            queue = TurnQueue(redis, Keys(), Settings())
+            async with discord_place(LocalChannel(redis, queue.keys)) as place:
+                gateway = GatewayProcess(tmp_path, REDIS_URL=server.url, **place.settings)
+                channel = place.channels[0]
+                gateway.start()
+                try:
+                    async with asyncio.timeout(LIMIT_S):
+                        await gateway.leads(queue)
+                        place.fail(Fault(stage=Stage.AFTER, delay_s=60.0))
+                        await place.say(channel, "hello")
+                        worker = ScriptedWorker(queue, random.Random(1))
+                        await worker.run(1)
+                        while not await place.shown(channel):
+                            await asyncio.sleep(0.01)
+                        await asyncio.to_thread(gateway.kill)
+                        gateway.start()
+                        await gateway.leads(queue)
+                        await delivered(queue)
+                    (expected,) = worker.replies.values()
+                    assert await place.shown(channel) == expected
+                finally:
+                    gateway.kill()

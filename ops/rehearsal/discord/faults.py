@@ -23,6 +23,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     method: str = "POST"
+    path: str = "/messages"
+    """A part of the path: a fault for messages must not strike a typing sign."""
     channel_id: int | None = None
     stage: Stage = Stage.BEFORE
     status: int = 0
@@ -48,9 +50,10 @@ class FaultPlan:
         """Forgets all faults."""
         self._faults.clear()
 
-    def take(self, method: str, channel_id: int | None) -> Fault | None:
+    def take(self, method: str, path: str, channel_id: int | None) -> Fault | None:
         """The first fault that meets this request; it is used up."""
         for index, fault in enumerate(self._faults):
-            if fault.method == method and fault.channel_id in (None, channel_id):
+            is_meant = fault.method == method and fault.path in path
+            if is_meant and fault.channel_id in (None, channel_id):
                 return self._faults.pop(index)
         return None

@@ -159,7 +159,7 @@ class Rest:
         verdict = self._limits.judge(f"{request.method} {path} {channel_id}", self._now_s())
         if not verdict.passes:
             return _too_many(verdict.retry_after_s, "global" if verdict.is_global else "user")
-        fault = self._faults.take(request.method, channel_id)
+        fault = self._faults.take(request.method, path, channel_id)
         if fault is not None and fault.stage is Stage.BEFORE:
             failed = await _strike(fault)
             if failed is not None:

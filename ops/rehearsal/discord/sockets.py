@@ -63,8 +63,14 @@ class Connection:
         self.socket = socket
         self.transport = transport
         self.session: Session | None = None
+        self.is_closed_by_us = False
         self._stream = zlib.compressobj() if is_compressed else None
         self._lock = asyncio.Lock()
+
+    async def close(self, code: int) -> None:
+        """Closes the socket from our side; the session lives on, whatever the client answers."""
+        self.is_closed_by_us = True
+        await self.socket.close(code=code)
 
     async def send(self, op: int, data: object, *, name: str | None = None, seq: int = 0) -> None:
         """Sends one payload; a socket that is gone takes it silently."""
@@ -146,7 +152,7 @@ class Sockets:
     async def close_all(self, code: int) -> None:
         """Closes every socket with a code, as Discord does when something is wrong."""
         for connection in list(self.connections):
-            await connection.socket.close(code=code)
+            await connection.close(code)
 
     def cut_all(self) -> None:
         """Cuts every socket without a word, as a network does."""
@@ -159,7 +165,7 @@ class Sockets:
             payload: dict[str, Any] = json.loads(raw)
             op = int(payload["op"])
         except (ValueError, KeyError, TypeError):
-            await connection.socket.close(code=4002)
+            await connection.close(4002)
             return
         data = payload.get("d")
         if op == _HEARTBEAT:
@@ -170,21 +176,21 @@ class Sockets:
         elif op == _RESUME:
             await self._resume(connection, data or {})
         elif connection.session is None:
-            await connection.socket.close(code=4003)
+            await connection.close(4003)
         elif op not in _HARMLESS:
-            await connection.socket.close(code=4001)
+            await connection.close(4001)
 
     async def _identify(self, connection: Connection, data: dict[str, Any]) -> None:
         if connection.session is not None:
-            await connection.socket.close(code=4005)
+            await connection.close(4005)
             return
         bot = self._bot_of(str(data.get("token", "")))
         if bot is None:
-            await connection.socket.close(code=4004)
+            await connection.close(4004)
             return
         intents = int(data.get("intents", 0))
         if intents & PRIVILEGED and not self.allows_privileged:
-            await connection.socket.close(code=4014)
+            await connection.close(4014)
             return
         self.identifies += 1
         number, count = data.get("shard") or (0, 1)
@@ -248,6 +254,7 @@ class Sockets:
         if session is None or session.connection is not connection:
             return
         session.connection = None
-        if connection.socket.close_code in (WSCloseCode.OK, WSCloseCode.GOING_AWAY):
+        goodbyes = (WSCloseCode.OK, WSCloseCode.GOING_AWAY)
+        if not connection.is_closed_by_us and connection.socket.close_code in goodbyes:
             # The client said goodbye; every other end keeps the session for a while.
             self.sessions.pop(session.id, None)
