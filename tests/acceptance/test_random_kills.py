@@ -1,0 +1,220 @@
+"""SIGKILL at random moments, of workers, gateway and server: each channel ends with whole replies.
+
+The shape is Jepsen's: people talk, a nemesis kills, and when all is quiet one checker reads what is
+there. Promises, after the failure suite's numbers:
+
+- P1  every accepted turn has exactly one end, and the channel shows exactly one reply to it;
+- P2  a reply is the segments of the last attempt, each once, in order;
+- P3  the turns of a channel run one after the other, in the order of their prompts;
+- P5  afterwards nothing is left: no lease, lane, running count, guild, out entry or pending entry;
+- P6  no process ends that nobody killed.
+"""
+
+import asyncio
+import itertools
+import os
+import random
+import time
+from collections import defaultdict
+
+import pytest
+from redis.exceptions import RedisError
+
+from shared.edges.local_channel import local_turn_id
+from shared.edges.records import TimelineEntry, TurnRecord
+from shared.errors import StoreError
+from shared.keys import DELIVERY_GROUP
+from shared.turns import TRANSITIONS, Target, TurnState
+from tests.support.house import House, Process, house
+from tests.support.servers import RedisServer, flavors, running_server
+
+TURNS = int(os.environ.get("TURNFLEET_TEST_KILL_TURNS", "200"))
+CHANNELS = 40
+GUILDS = 8
+PAUSE_S = (0.8, 2.5)
+"""Between two deeds of the nemesis; a killed worker's turns take a lease of 6 s to come back."""
+DOWN_S = (0.05, 1.0)
+LIMIT_S = 240.0
+MOST_CRASHES = 3
+TARGET = Target(provider="rehearsal", model="echo@60")
+
+
+def paragraphs(number: int) -> list[str]:
+    """The reply that is asked for: three messages that no other turn has."""
+    return [
+        f"Turn {number} begins with this paragraph.",
+        f"The second paragraph of turn {number} is a little longer than the first one was.",
+        f"Turn {number} ends here.",
+    ]
+
+
+class Nemesis:
+    """Kills what it likes, and brings it back. Its deeds are printed with the seed."""
+
+    def __init__(self, running: House, server: RedisServer, rng: random.Random) -> None:
+        self._house = running
+        self._server = server
+        self._rng = rng
+        self.began_s = time.monotonic()
+        self.deeds: list[str] = []
+
+    async def run(self, quiet: asyncio.Event) -> None:
+        while not quiet.is_set():
+            await asyncio.sleep(self._rng.uniform(*PAUSE_S))
+            if quiet.is_set():
+                return
+            victim = self._rng.choices(["worker", "gateway", "server"], weights=[5, 3, 2])[0]
+            await self._kill(victim)
+
+    async def _kill(self, victim: str) -> None:
+        process: Process | RedisServer
+        match victim:
+            case "worker":
+                process = self._rng.choice(self._house.workers)
+            case "gateway":
+                assert self._house.gateway is not None
+                process = self._house.gateway
+            case _:
+                process = self._server
+        name = getattr(process, "name", "server")
+        self.deeds.append(f"{time.monotonic() - self.began_s:7.2f} s  SIGKILL {name}")
+        process.kill()
+        await asyncio.sleep(self._rng.uniform(*DOWN_S))
+        await asyncio.to_thread(process.start)
+
+
+async def post(running: House, channel: int, text: str) -> int:
+    """Posts a prompt, again while the server is away."""
+    guild = 1 + channel % GUILDS
+    while True:
+        try:
+            return await running.channel.say(
+                channel, text, user_id=9, guild_id=guild, target=TARGET
+            )
+        except (RedisError, StoreError, OSError):
+            await asyncio.sleep(0.1)
+
+
+async def talk(running: House, rng: random.Random) -> dict[int, list[int]]:
+    """Posts every prompt, spread over the first seconds; gives the message ids by channel."""
+    asked: dict[int, list[int]] = defaultdict(list)
+    for number in range(TURNS):
+        channel = 1 + number % CHANNELS
+        text = "\n\n".join(paragraphs(number))
+        asked[channel].append(await post(running, channel, text))
+        await asyncio.sleep(rng.uniform(0.0, 0.2))
+    return asked
+
+
+async def all_ended(running: House, asked: dict[int, list[int]]) -> None:
+    """Waits until every turn has its end and nothing is on its way any more."""
+    waiting = {local_turn_id(message) for ids in asked.values() for message in ids}
+    async with asyncio.timeout(LIMIT_S):
+        while waiting:
+            for process in running.processes:
+                process.look()
+            try:
+                for turn_id in list(waiting):
+                    state = await running.records.state(turn_id)
+                    if state is not None and not TRANSITIONS[state]:
+                        waiting.discard(turn_id)
+                for number in range(running.keys.partitions):
+                    if await running.redis.xlen(running.keys.out(number)):
+                        waiting.add("out")
+                        break
+                else:
+                    waiting.discard("out")
+            except (RedisError, StoreError, OSError):
+                pass
+            await asyncio.sleep(0.2)
+
+
+async def check_channel(
+    running: House, channel: int, prompts: list[int], numbers: dict[int, int]
+) -> list[str]:
+    """P1, P2 and P3 of one channel; gives what is wrong."""
+    wrong: list[str] = []
+    messages = await running.channel.messages(channel)
+    shown = [m.text for m in messages if m.is_bot and not m.is_notice]
+    expected: list[str] = []
+    spans: list[tuple[int, int, str]] = []
+    for prompt in prompts:
+        turn_id = local_turn_id(prompt)
+        record = await running.records.turn(turn_id)
+        assert record is not None, f"the record of {turn_id} is gone"
+        timeline = await running.records.timeline(turn_id)
+        wrong += check_end(turn_id, record, timeline)
+        if record.state is TurnState.DONE:
+            expected += paragraphs(numbers[prompt])
+        spans.append(span_of(timeline, turn_id))
+    if shown != expected:
+        wrong.append(f"channel {channel} shows {shown}, not {expected}")
+    for (_, ended, one), (begun, _, other) in itertools.pairwise(spans):
+        if begun < ended:
+            wrong.append(f"{other} began before {one} had ended")
+    return wrong
+
+
+def check_end(turn_id: str, record: TurnRecord, timeline: list[TimelineEntry]) -> list[str]:
+    ends = [entry.word for entry in timeline if entry.word in set(TurnState) - {"queued"}]
+    ends = [word for word in ends if not TRANSITIONS[TurnState(word)]]
+    if len(ends) != 1:
+        return [f"{turn_id} ended {len(ends)} times: {ends}"]
+    if record.state is not TurnState.DONE and record.crashes < MOST_CRASHES:
+        return [f"{turn_id} is {record.state} after {record.crashes} crashes"]
+    return []
+
+
+def span_of(timeline: list[TimelineEntry], turn_id: str) -> tuple[int, int, str]:
+    claims = [entry.at_ms for entry in timeline if entry.word == "claimed"]
+    return claims[0], timeline[-1].at_ms, turn_id
+
+
+async def left_over(running: House) -> list[str]:
+    """P5: what should be gone by now."""
+    keys, redis = running.keys, running.redis
+    left = [name for name in (keys.leases, keys.ring) if await redis.zcard(name)]
+    for kind in ("lane:", "guild:", "parked:"):
+        left += [key.decode() async for key in redis.scan_iter(f"{keys.prefix}{kind}*")]
+    for number in range(keys.partitions):
+        stream = keys.out(number)
+        if await redis.xlen(stream):
+            left.append(stream)
+        if await redis.exists(stream):
+            pending = await redis.xpending(stream, DELIVERY_GROUP)
+            if pending["pending"]:
+                left.append(f"{stream} pending")
+    load = await running.records.load()
+    return left + ([f"load {load}"] if load.load else [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flavor", flavors())
+async def test_whatever_is_killed_each_channel_ends_with_its_replies(flavor: str):
+    seed = int(os.environ.get("TURNFLEET_TEST_KILL_SEED", str(random.randrange(2**32))))
+    rng = random.Random(seed)
+    with running_server(flavor) as server:
+        async with house(server.url, workers=3, GUILD_DEPTH="1000") as running:
+            nemesis = Nemesis(running, server, rng)
+            quiet = asyncio.Event()
+            killing = asyncio.create_task(nemesis.run(quiet), name="nemesis")
+            asked = await talk(running, rng)
+            quiet.set()
+            await killing
+            try:
+                await all_ended(running, asked)
+                order = {
+                    m: n for n, m in enumerate(sorted(m for ids in asked.values() for m in ids))
+                }
+                wrong = [
+                    line
+                    for channel, prompts in asked.items()
+                    for line in await check_channel(running, channel, prompts, order)
+                ]
+                wrong += [f"left over: {name}" for name in await left_over(running)]
+                exits = {p.name: p.unexpected for p in running.processes if p.unexpected}
+            finally:
+                history = "\n".join([f"seed {seed} on {flavor}", *nemesis.deeds])
+                print(history)  # noqa: T201 - the history of a failure, beside the seed
+            assert wrong == []
+            assert exits == {}

@@ -1,0 +1,160 @@
+"""The whole house as real processes on one server: gateway, workers, recorder, rehearsal provider.
+
+Comes in: a running server. Goes out: processes that can be killed by their own pids and come back,
+and the local channel to talk through. Whatever this starts it ends.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from shared.config import Settings
+from shared.edges.local_channel import LocalChannel
+from shared.edges.queue import TurnQueue
+from shared.edges.records import TurnRecords
+from shared.edges.redis import connect
+from shared.keys import Keys
+
+ROOT = Path(__file__).parents[2]
+READY_S = 60.0
+STOP_S = 20.0
+
+
+class Process:
+    """One `python -m` process, its output in a file of its own."""
+
+    def __init__(self, name: str, words: list[str], environ: Mapping[str, str], home: Path) -> None:
+        self.name = name
+        self.log = home / f"{name}.log"
+        self._command = [sys.executable, "-m", *words]
+        self._environ = dict(environ)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.unexpected: list[int] = []
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, env=self._environ, cwd=ROOT, stdout=log, stderr=log
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def look(self) -> None:
+        """Notes an exit that nobody asked for."""
+        if self._process is not None and self._process.poll() is not None:
+            self.unexpected.append(self._process.returncode)
+            self._process = None
+            self.start()
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash; nothing if it is not running."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> int | None:
+        """SIGTERM; the exit code."""
+        if self._process is None:
+            return None
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+
+
+class House:
+    """Everything that one deployment runs, and the ways to look at it.
+
+    Args:
+        url: of the server.
+        home: a temporary directory.
+        workers: how many.
+        settings: further `TURNFLEET_*` settings without their prefix.
+    """
+
+    def __init__(self, url: str, home: Path, *, workers: int = 2, **settings: str) -> None:
+        self.home = home
+        self._url = url
+        self._settings = settings
+        self._worker_count = workers
+        self.rehearsal: Process | None = None
+        self.gateway: Process | None = None
+        self.workers: list[Process] = []
+        self.recorder: Process | None = None
+        self.redis = connect(url)
+        self.keys = Keys()
+        self.queue = TurnQueue(self.redis, self.keys, Settings())
+        self.records = TurnRecords(self.redis, self.keys)
+        self.channel = LocalChannel(self.redis, self.keys)
+
+    @property
+    def processes(self) -> list[Process]:
+        """All that were started, the rehearsal provider first."""
+        some = [self.rehearsal, self.gateway, self.recorder, *self.workers]
+        return [process for process in some if process is not None]
+
+    async def __aenter__(self) -> Self:
+        environ = self._environ({})
+        ready = self.home / "rehearsal.url"
+        self.rehearsal = Process(
+            "rehearsal", ["ops.rehearsal", "--ready-file", str(ready)], environ, self.home
+        )
+        self.rehearsal.start()
+        async with asyncio.timeout(READY_S):
+            while not ready.exists() or not ready.read_text():
+                await asyncio.sleep(0.02)
+        endpoints = {"rehearsal": ready.read_text().strip()}
+        environ = self._environ({"ENDPOINTS": msgspec.json.encode(endpoints).decode()})
+        self.gateway = Process("gateway", ["gateway"], environ, self.home)
+        self.recorder = Process("recorder", ["ops", "recorder"], environ, self.home)
+        self.workers = [
+            Process(f"worker-{number}", ["worker"], environ, self.home)
+            for number in range(1, self._worker_count + 1)
+        ]
+        for process in self.processes[1:]:
+            process.start()
+        await self.is_up()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.kill()
+        await self.redis.aclose()
+
+    async def is_up(self) -> None:
+        """Waits until every process has reported itself."""
+        async with asyncio.timeout(READY_S):
+            while len(await self.records.processes()) < len(self.processes) - 1:
+                await asyncio.sleep(0.05)
+
+    def _environ(self, more: Mapping[str, str]) -> dict[str, str]:
+        plain = {name: text for name, text in os.environ.items() if "TURNFLEET" not in name}
+        own = {"REDIS_URL": self._url, "DATA_DIR": str(self.home), "DRAIN_S": "3"}
+        settings = {**own, **self._settings, **more}
+        return plain | {f"TURNFLEET_{name}": text for name, text in settings.items()}
+
+
+@asynccontextmanager
+async def house(url: str, *, workers: int = 2, **settings: str) -> AsyncIterator[House]:
+    """A house in a temporary home, up and running."""
+    with tempfile.TemporaryDirectory(prefix="tf-house-") as home:
+        async with House(url, Path(home), workers=workers, **settings) as running:
+            yield running
