@@ -73,6 +73,7 @@ class Reporter:
         spool: keeps what `send` could not take.
         secrets: this process's own, removed from every text.
         send_limit_s: how long `report` waits for `send`.
+        resend_every_s: how often the spool is tried again while it cannot be sent.
     """
 
     def __init__(
@@ -82,11 +83,13 @@ class Reporter:
         *,
         secrets: Iterable[Secret] = (),
         send_limit_s: float = SEND_LIMIT_S,
+        resend_every_s: float = RESEND_EVERY_S,
     ) -> None:
         self._send = send
         self._spool = spool
         self._secrets = tuple(secrets)
         self._send_limit_s = send_limit_s
+        self._resend_every_s = resend_every_s
         self._spooled = asyncio.Event()
         self._complained_s = float("-inf")
         self._lost = 0
@@ -106,10 +109,14 @@ class Reporter:
             report: the failed attempt or stage.
             secrets: those of the attempt, such as the key that was sent.
         """
+        known = [*self._secrets, *secrets]
         try:
-            tidy = tidied(report, [*self._secrets, *secrets])
-            write_line(tidy)
-            payload = encode_json(tidy)
+            # In a thread: a long stack takes a tenth of a second, and other turns stream meanwhile.
+            payload = await asyncio.to_thread(_prepared, report, known)
+        except asyncio.CancelledError:
+            if self._keep_now(report, known):
+                self._spooled.set()
+            raise
         except Exception as exc:  # noqa: BLE001 - a report must not take its turn down
             self._lose(exc)
             return
@@ -133,10 +140,9 @@ class Reporter:
             stack_trace="".join(traceback.format_exception(error)),
             worker_version=__version__,
         )
-        try:
-            self._spool.append(encode_json(tidied(report, self._secrets)))
-        except Exception as exc:  # noqa: BLE001 - called from exception hooks
-            self._lose(exc)
+        # Only the loop's own thread may wake the task that sends.
+        if self._keep_now(report, self._secrets) and where == "loop":
+            self._spooled.set()
 
     async def resend(self) -> int:
         """Sends what the spool holds, of this process and of dead ones. Returns how many lines.
@@ -164,7 +170,7 @@ class Reporter:
                 sent = await self.resend()
             except Exception:  # noqa: BLE001 - still away; what was not sent stays on the disk
                 self._spooled.set()
-                await asyncio.sleep(RESEND_EVERY_S)
+                await asyncio.sleep(self._resend_every_s)
                 continue
             if sent:
                 _errors.warning("reporter.resent", extra=fields(reports=sent))
@@ -178,20 +184,32 @@ class Reporter:
             async with asyncio.timeout(self._send_limit_s):
                 await self._send(payload)
         except asyncio.CancelledError:
-            with contextlib.suppress(Exception):
-                self._spool.append(payload)
+            if self._append(payload):
                 self._spooled.set()
             raise
         except Exception:  # noqa: BLE001 - whatever Redis has, the disk takes it
             await self._keep(payload)
 
     async def _keep(self, payload: bytes) -> None:
-        try:
-            # A thread that has begun goes on when the turn is cancelled meanwhile.
-            await asyncio.to_thread(self._spool.append, payload)
+        # A thread that has begun goes on when the turn is cancelled meanwhile.
+        if await asyncio.to_thread(self._append, payload):
             self._spooled.set()
+
+    def _keep_now(self, report: ErrorReport, secrets: Iterable[Secret | str]) -> bool:
+        try:
+            payload = encode_json(tidied(report, secrets))
+        except Exception as exc:  # noqa: BLE001 - called from exception hooks and cancellations
+            self._lose(exc)
+            return False
+        return self._append(payload)
+
+    def _append(self, payload: bytes) -> bool:
+        try:
+            self._spool.append(payload)
         except Exception as exc:  # noqa: BLE001 - the disk is full: the log line is what is left
             self._lose(exc)
+            return False
+        return True
 
     def _lose(self, error: Exception) -> None:
         self._lost += 1
@@ -204,6 +222,13 @@ class Reporter:
                 f"turnfleet: {self._lost} error reports could not be kept "
                 f"(last: {type(error).__name__}); their log lines were written\n"
             )
+
+
+def _prepared(report: ErrorReport, secrets: list[Secret | str]) -> bytes:
+    """Tidies the report, writes its log line, and encodes it."""
+    tidy = tidied(report, secrets)
+    write_line(tidy)
+    return encode_json(tidy)
 
 
 def _all_lines(path: Path) -> list[bytes]:

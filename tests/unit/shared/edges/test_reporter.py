@@ -44,8 +44,10 @@ class Stream:
         self.payloads: list[bytes] = []
         self.is_away = False
         self.hold: asyncio.Event | None = None
+        self.begun = asyncio.Event()
 
     async def send(self, payload: bytes) -> None:
+        self.begun.set()
         if self.is_away:
             raise ConnectionError("away")
         if self.hold is not None:
@@ -128,10 +130,15 @@ async def test_a_slow_stream_holds_a_turn_no_longer_than_the_limit(stream: Strea
     assert len(spooled(spool)) == 1
 
 
-async def test_a_cancelled_report_is_in_the_spool(reporter: Reporter, stream: Stream, spool: Spool):
+@pytest.mark.parametrize("is_being_sent", [False, True], ids=["while_redacted", "while_sent"])
+async def test_a_cancelled_report_is_in_the_spool(
+    is_being_sent: bool, reporter: Reporter, stream: Stream, spool: Spool
+):
     stream.hold = asyncio.Event()
     task = asyncio.create_task(reporter.report(a_report(id="r")), name="report")
     await asyncio.sleep(0)
+    if is_being_sent:
+        await stream.begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -151,6 +158,26 @@ async def test_the_background_sends_what_dead_processes_left(
     with pytest.raises(asyncio.CancelledError):
         await task
     assert stream.ids == ["d"]
+
+
+async def test_the_background_waits_while_the_stream_is_away_and_then_sends(
+    stream: Stream, spool: Spool, caplog: pytest.LogCaptureFixture
+):
+    stream.is_away = True
+    reporter = Reporter(stream.send, spool, resend_every_s=0.01)
+    task = asyncio.create_task(reporter.run(), name="run")
+    await reporter.report(a_report(id="late"))
+    await asyncio.sleep(0.05)
+    stream.is_away = False
+    async with asyncio.timeout(5):
+        while not stream.payloads:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert stream.ids == ["late"]
+    assert "reporter.resent" in caplog.messages
 
 
 async def test_without_stream_and_disk_the_loss_is_counted_and_said_once(
