@@ -207,7 +207,8 @@ class Boundaries:
         self._composer.give(
             Piece(
                 kind=SegmentKind.TEXT,
-                text=self.continuation.prefix(head, body) + body + closers,
+                quote=self.continuation.rest_mark,
+                text=self.continuation.prefix(head) + body + closers,
                 end=self._window.offset(position),
                 lead=head[: len(head) - len(head.lstrip())],
                 trail=head[len(head.rstrip()) :],

@@ -14,7 +14,7 @@ from worker.segments.compose import Piece
 from worker.segments.limits import MAX_INFO_CHARS, MAX_MARKER_RUN, MAX_TICK_RUN
 from worker.segments.markers import Kind
 from worker.segments.prose import NEED_MORE
-from worker.segments.rewrites import ZERO_WIDTH, fenced, file_name, split_code
+from worker.segments.rewrites import QUOTE_MARK, ZERO_WIDTH, fenced, file_name, split_code
 from worker.segments.scan import Reader, Scan, Wake
 from worker.segments.spans import SpanReader
 from worker.text.graphemes import fits, fitting_length, last_boundary
@@ -24,6 +24,7 @@ _INFO = regex.compile(rf"(?P<info>[A-Za-z0-9_+\-.#]{{0,{MAX_INFO_CHARS}}})[ \t]{
 _MAX_INFO_LINE = 40  # more than any info line that `_INFO` takes
 _MARKS = re.compile(r"\n|`+|~+")
 _MARKS_IN_SPOILER = re.compile(r"\n|`+|~+|\|+")
+_QUOTED = re.compile(r" {0,3}(>|>>>) ?")
 _WAKE = re.compile(r"[`~]").search
 
 MESSAGES_OF_A_BLOCK = 2
@@ -49,6 +50,8 @@ class CodeReader:
         self._spoiler = ""  # marks of a spoiler around the block
         self._given = 0  # messages of this block so far
         self._to_skip = 0  # indentation still to be taken off this line
+        self._quote = ""  # the mark of a quote around the block, at every line of it
+        self._at_quote = False  # this line's mark is still to be read
 
     def attach(self, prose: Reader) -> None:
         """Says who reads on behind code."""
@@ -74,8 +77,11 @@ class CodeReader:
             if scan.long_run:
                 start = scan.follow_run(data, start, between=ZERO_WIDTH)
                 continue
-            if self._to_skip:
-                start = self._skip_indent(data, start)
+            if self._to_skip or self._at_quote:
+                stop = self._line_start(data, start, final)
+                if stop == NEED_MORE:
+                    break
+                start = stop
                 continue
             found = marks.search(data, start)
             if found is None or found.start() > start:
@@ -106,10 +112,11 @@ class CodeReader:
     def close(self) -> None:
         """Ends the block, and gives out what is held of it."""
         scan, window = self._scan, self._scan.window
+        self._at_quote = False
         while self._given < MESSAGES_OF_A_BLOCK and not fits(window.text, scan.limits.body):
             self._give_part()
-        body = window.text
-        if is_visible(body):
+        body = window.text.removesuffix(self._quote)
+        if is_visible(body.replace(self._quote or "\n", "")):
             as_file = self._given >= MESSAGES_OF_A_BLOCK and not fits(body, scan.limits.body)
             self._give(body, window.pos, as_file=as_file)
         window.drop_before(window.pos)
@@ -129,15 +136,16 @@ class CodeReader:
         if line is None and not self._opens_without_info(data, after, final):
             return after
         window = self._scan.window
-        indent = 0
-        if window.blank:
-            lead = window.line()
-            indent = len(lead) - len(lead.rstrip(" "))
-        self._leave_prose()
+        lead = window.line()
+        quote = self._quote_in_front()
+        self._quote = QUOTE_MARK if quote == ">" else ""
+        indent = len(lead) - len(lead.rstrip(" ")) if window.blank else 0
+        self._leave_prose(quote)
         self._char, self._length, self._given = run[0], len(run), 0
         self._indent = indent
         self._info = line.group("info") if line else ""
         self._to_skip = indent if line else 0
+        self._at_quote = bool(line and self._quote)
         window.start_line(line_ends=0)
         stop = line.end() if line else after
         window.skip(len(run) + stop - after)
@@ -147,13 +155,25 @@ class CodeReader:
 
     def _opens_without_info(self, data: str, after: int, final: bool) -> bool:
         """At a line's start what is no info string is code already, as Discord shows it."""
-        if not self._scan.window.blank or after >= len(data):
+        line_start = self._scan.window.blank or self._quote_in_front()
+        if not line_start or after >= len(data):
             return False
         return not (final and _INFO.fullmatch(data[after:] + "\n"))
 
-    def _leave_prose(self) -> None:
+    def _quote_in_front(self) -> str:
+        """The quote mark that stands alone in front of the fence: `>`, `>>>` or none."""
+        window = self._scan.window
+        found = _QUOTED.fullmatch(window.line())
+        return found.group(1) if found and window.line_start >= window.base else ""
+
+    def _leave_prose(self, quote: str) -> None:
         scan, window = self._scan, self._scan.window
         scan.boundaries.expire(Expiry.STRUCTURE)
+        if quote:
+            scan.boundaries.cut(window.line_start, Cut.FINAL)
+            window.skip(len(window.rewind(window.line_start)))
+        if quote == ">>>":
+            scan.boundaries.continuation.quote_rest()
         scan.boundaries.cut(window.pos, Cut.FINAL)
         for item in scan.markers.stack:
             item.dead = item.dead or item.kind is Kind.EMPHASIS
@@ -166,6 +186,23 @@ class CodeReader:
         window, limits = self._scan.window, self._scan.limits
         shown = self._given < MESSAGES_OF_A_BLOCK
         window.trigger = window.base + (limits.body if shown else limits.rest) + 1
+
+    def _line_start(self, data: str, start: int, final: bool) -> int:
+        """Takes the indentation off a line, or reads its quote mark."""
+        if not self._at_quote:
+            return self._skip_indent(data, start)
+        if data[start] != ">":
+            self.close()  # the quote is over, and with it the code in it
+            return start
+        if start + 1 == len(data) and not final:
+            return NEED_MORE
+        stop = start + 1 + (data[start + 1 : start + 2] == " ")
+        self._at_quote = False
+        window = self._scan.window
+        self._scan.append(QUOTE_MARK)
+        window.skip(stop - start - len(QUOTE_MARK))
+        window.blank = True
+        return stop
 
     def _skip_indent(self, data: str, start: int) -> int:
         stop = start
@@ -182,6 +219,7 @@ class CodeReader:
         window = self._scan.window
         self._scan.append("\n")
         window.line_start, window.blank, self._to_skip = window.pos, True, self._indent
+        self._at_quote = bool(self._quote)
 
     def _run(self, run: str) -> None:
         closes = run[0] == self._char and len(run) >= self._length
@@ -212,12 +250,19 @@ class CodeReader:
     def _give(self, body: str, end: int, *, as_file: bool) -> None:
         scan = self._scan
         fallback: tuple[str, ...] = ()
+        quote = ""
         if as_file:
+            body = body.replace("\n" + self._quote, "\n").removeprefix(self._quote)
             fallback = split_code(body, self._info, self._spoiler, scan.limits.body)
+            text = fenced(body, self._info, self._spoiler)
+        else:
+            quote = scan.boundaries.continuation.rest_mark
+            text = fenced(body, self._info, self._spoiler, self._quote)
         scan.composer.give(
             Piece(
                 kind=SegmentKind.FILE if as_file else SegmentKind.CODE,
-                text=fenced(body, self._info, self._spoiler),
+                quote=quote,
+                text=text,
                 end=scan.window.offset(end),
                 filename=file_name(self._info) if as_file else None,
                 fallback=fallback,

@@ -15,6 +15,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """A text that is ready to be shown.
 
     Args:
+        quote: a mark that each message must begin with.
         lead: white space in front of it, `trail` behind it.
         end: offset in the visible text behind it.
     """
@@ -22,10 +23,16 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     kind: SegmentKind
     text: str
     end: int
+    quote: str = ""
     lead: str = ""
     trail: str = ""
     filename: str | None = None
     fallback: tuple[str, ...] = ()
+
+    @property
+    def marked(self) -> str:
+        """The text as the start of a message."""
+        return self.text if self.text.startswith(self.quote) else self.quote + self.text
 
 
 class Composer:
@@ -96,7 +103,8 @@ class Composer:
             self.close_pack()
             between = ""
         self._pack.append(piece)
-        self._pack_text += (between, piece.text)
+        start = "" if self._pack_text else piece.marked
+        self._pack_text += (between, start or piece.text)
         self._pack_units += len(between) + units
 
     def _between(self, piece: Piece) -> str:
@@ -116,7 +124,7 @@ class Composer:
                 attempt=self._attempt,
                 seq=self._seq,
                 kind=piece.kind,
-                text=piece.text,
+                text=piece.marked,
                 start=start,
                 end=piece.end,
                 filename=piece.filename,

@@ -6,6 +6,9 @@ nothing carries over a cut by itself. Used by `worker.segments.boundaries` only.
 
 import re
 
+from worker.segments.rewrites import QUOTE_MARK
+
+_REST = ">>> "
 _QUOTE_TO_THE_END = re.compile(r"(?m)^>>> ")
 
 
@@ -23,19 +26,26 @@ class Continuation:
         self._quote_rest = False  # `>>> ` quotes to the end of the reply
         self._quote_line = False  # `> ` quotes to the end of the line that was cut
 
-    def prefix(self, head: str, body: str) -> str:
-        """What stands in front of `body`, which is `head` without the white space around it."""
+    @property
+    def rest_mark(self) -> str:
+        """`>>> ` once the rest of the reply is quoted: every message begins with it."""
+        return _REST if self._quote_rest else ""
+
+    def quote_rest(self) -> None:
+        """Notes that a quote to the end of the reply began."""
+        self._quote_rest = True
+
+    def prefix(self, head: str) -> str:
+        """What stands in front of `head`, when its white space is taken off."""
         if "\n" in head[: len(head) - len(head.lstrip())]:
             self._quote_line = False
-        if self._quote_rest and not body.startswith(">>> "):
-            return ">>> " + self.reopen
-        return ("> " if self._quote_line else "") + self.reopen
+        return (QUOTE_MARK if self._quote_line else "") + self.reopen
 
     def gave(self, head: str, *, mid_line: bool) -> None:
         """Notes that `head` was given out, cut within its last line or behind it."""
-        if ">>> " in head and _QUOTE_TO_THE_END.search(head):
+        if _REST in head and _QUOTE_TO_THE_END.search(head):
             self._quote_rest = True
         last_line = head.rsplit("\n", 1)[-1]
         still = self._quote_line and "\n" not in head.strip()
-        quoted = last_line.startswith("> ") or still
+        quoted = last_line.startswith(QUOTE_MARK) or still
         self._quote_line = mid_line and not self._quote_rest and quoted

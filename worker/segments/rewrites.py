@@ -12,6 +12,9 @@ FENCE = "```"
 ZERO_WIDTH = "\u200b"
 """Breaks a run of marks that Discord would read, without being seen."""
 
+QUOTE_MARK = "> "
+"""In front of every line of a quote."""
+
 FILE_SUFFIXES = {
     "": "txt",
     "bash": "sh",
@@ -31,10 +34,19 @@ FILE_SUFFIXES = {
 """Info strings whose usual file suffix is another word; all others are their own suffix."""
 
 
-def fenced(body: str, info: str, spoiler: str = "") -> str:
-    """A code block of its own: fence, info string, and the marks of a spoiler around it."""
+def fenced(body: str, info: str, spoiler: str = "", quote: str = "") -> str:
+    """A code block of its own: fence, info string, and what stands around it.
+
+    Args:
+        body: the code; in a quote every line has its mark, but for the first after a cut.
+        info: the info string.
+        spoiler: marks of a spoiler around the block.
+        quote: the mark of a quote in front of each line.
+    """
     code = body.removesuffix("\n")
-    return f"{spoiler}{FENCE}{info}\n{code}\n{FENCE}{spoiler}"
+    if not code.startswith(quote):
+        code = quote + code
+    return f"{quote}{spoiler}{FENCE}{info}\n{code}\n{quote}{FENCE}{spoiler}"
 
 
 def file_name(info: str) -> str:
