@@ -13,14 +13,14 @@ protect nothing, so a bare `<think>` named in the reasoning hides the answer: th
 import regex
 
 from worker.chunks.pieces import HoldTimer, Piece, Reasoned, Visible, merged
-from worker.text.scanner import MAX_UNSURE_CHARS, CodeScanner, CodeState
+from worker.text.scanner import FENCE_TICKS, MAX_UNSURE_CHARS, CodeScanner, CodeState
 
 MAX_NAME_CHARS = 64
 """A partial tag without attributes is held up to here; namespaces are shorter."""
 MAX_TAG_CHARS = 180
 """A tag with attributes, and a Harmony header; templates write some tens of characters."""
 HOLD_S = 4.0
-"""A partial tag or an undecided backtick waits this long: the room behind waits no longer."""
+"""A partial tag, or a tag behind an undecided backtick, waits as long as the room behind waits."""
 
 _TAG = regex.compile(
     r"<(?P<close>/?)(?:[A-Za-z][\w.-]*:)?(?:think|thinking|thought|reasoning)"
@@ -41,10 +41,12 @@ class ThinkTagStripper:
         self.orphans = 0
         self.unclosed = False
         self.reaches_back = False
-        self._held = ""  # begins with `<` or a run of backticks that may grow
+        self._held = ""  # begins with a `<` that may be a tag
         self._holds = 0
         self._timer = HoldTimer(HOLD_S)
         self._code = CodeScanner()
+        self._ticks = 0  # of a run of backticks that may still grow; they were given out
+        self._plain_end = 0  # of the data: up to here the scanner knows that it is plain
         self._depth = 0
         self._channel = _Channel()
         self._space = _Space()
@@ -69,11 +71,14 @@ class ThinkTagStripper:
     def _run(self, text: str, *, final: bool) -> list[Piece]:
         data, at = self._held + text, 0
         self._out, self._since_tag, self.reaches_back = [], 0, False
+        self._plain_end = 0
         while at < len(data):
             after = self._step(data, at, final=final)
             if after == at:
                 break
             at = after
+        if final:
+            self._end_ticks()
         if len(data) != at and (at or not self._held):
             self._holds += 1
         self._held = data[at:]
@@ -81,43 +86,75 @@ class ThinkTagStripper:
 
     def _step(self, data: str, at: int, *, final: bool) -> int:
         """Consumes one piece: up to a `<`, a tag, a run of backticks, a line end."""
+        if data[at] != "`":
+            self._end_ticks()
         if data[at] == "<":
             return self._angle(data, at, final=final)
-        bracket = data.find("<", at)
-        end = len(data) if bracket < 0 else bracket
-        if self._is_visible():
-            end = min(end, self._code.take(data, at, final=final))
+        if not self._is_visible():
+            bracket = data.find("<", at)
+            end = len(data) if bracket < 0 else bracket
+        elif data[at] == "`":
+            end = self._ticks_end(data, at)
+        else:
+            bracket = data.find("<", at, self._code_end(data, at))
+            end = self._code_end(data, at) if bracket < 0 else bracket
         self._emit(data[at:end])
         return end
 
     def _is_visible(self) -> bool:
         return not self._depth and self._channel.is_visible
 
+    # ------------------------------------------------------------------------------- code
+
+    def _code_end(self, data: str, at: int) -> int:
+        """Where the piece of plain text, or the line end, at `at` ends for the scanner."""
+        if at < self._plain_end:
+            return self._plain_end
+        end = self._code.take(data, at)
+        if data[at] != "\n":
+            self._plain_end = end
+        return end
+
+    def _ticks_end(self, data: str, at: int) -> int:
+        """Counts backticks. They are text in any case, so that only their meaning waits."""
+        end = at
+        while end < len(data) and data[end] == "`":
+            end += 1
+        self._ticks += end - at
+        return end
+
+    def _end_ticks(self) -> None:
+        """The run of backticks is over: it opens or closes code."""
+        if self._ticks:
+            # From three on the scanner makes no difference, and a run may be as long as the text.
+            self._code.take("`" * min(self._ticks, FENCE_TICKS), final=True)
+            self._ticks = 0
+
     # ------------------------------------------------------------------------------- tags
 
     def _angle(self, data: str, at: int, *, final: bool) -> int:
         if self._is_visible() and self._code.state is CodeState.FENCE:
-            return self._literal(data, at, at + 1, final=final)
+            return self._literal(data, at, at + 1)
         found = _TAG.match(data, at, at + MAX_TAG_CHARS, partial=True)
         if found is None:
-            return self._literal(data, at, at + 1, final=final)
+            return self._literal(data, at, at + 1)
         if found.partial:
             is_bounded = len(data) - at < _partial_limit(data, at)
-            return at if is_bounded and not final else self._literal(data, at, at + 1, final=final)
+            return at if is_bounded and not final else self._literal(data, at, at + 1)
         if self._is_visible() and self._code.state is CodeState.CANDIDATE:
             is_code = self._code.closes(data[at : at + MAX_UNSURE_CHARS], final=final)
             if is_code is None:
                 return at
             if is_code:
-                return self._literal(data, at, found.end(), final=final)
+                return self._literal(data, at, found.end())
             self._code.drop()
         self._obey(found)
         return found.end()
 
-    def _literal(self, data: str, at: int, end: int, *, final: bool) -> int:
+    def _literal(self, data: str, at: int, end: int) -> int:
         """What begins with `<` is text; the scanner may not jump over a line end in it."""
         if self._is_visible():
-            end = min(end, self._code.take(data, at, final=final))
+            end = min(end, self._code_end(data, at))
         self._emit(data[at:end])
         return end
 

@@ -1,0 +1,127 @@
+"""The chunk room for any text in any cutting: nothing lost, nothing reordered, the same pieces."""
+
+import itertools
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from shared.turns import StopReason
+from tests.support.chunks import Said, say, tool
+from worker.chunks.dedup import Deduplication, longest_overlap
+from worker.chunks.processor import ChunkProcessor
+from worker.normalize.events import Done, FaultReason, StreamFailed, TextDelta, ThinkingDelta
+
+TOOLS = [tool("roll_dice", sides="integer"), tool("search", ["query"], query="string")]
+MARKS = [
+    "<think>", "</think>", "<thinking a='b'>", "<mm:think>", "</reasoning>", "<think/>", "<thi",
+    "`", "``", "```", "```json\n", "\n", "\n\n", " ", "  ", "<", ">", "&", "word", "Done.", "e.g.",
+    "<|channel|>", "<|message|>", "analysis", "final", "<|end|>", "<|start|>", "assistant", "<|",
+    "roll_dice(", "search(", "roll_dice", '{"sides": 6}', '{"query"', ':"x"', ")", "()", "sides=",
+    "6", '"', "'", "{", "}", "<tool_call>", "</tool_call>", '{"name": "roll_dice"}', "<function=",
+    "x.roll_dice()", "a_", "é", "。", "<｜tool▁calls▁begin｜>", "x" * 70, "y" * 200,
+]  # fmt: skip
+texts = st.lists(st.sampled_from(MARKS), max_size=25).map("".join)
+reasonings = st.sampled_from(["", "It is done.", "I was figurin", "so I must "])
+
+
+def orphans(said: Said) -> int:
+    """Closers without an opener: the one mark whose reach depends on deltas (decision C2)."""
+    return int(said.metadata.get("diagnostics", {}).get("orphan_closers", 0))
+
+
+def run(text: str, cut: list[int], *, reasoning: str = "", failed: bool = False) -> Said:
+    processor = ChunkProcessor(
+        provider="custom",
+        model="m",
+        tools=TOOLS,
+        verbatim_tools=True,
+        deduplication=Deduplication.OFF,
+    )
+    places = sorted({0, len(text), *(place % (len(text) + 1) for place in cut)})
+    deltas = [text[a:b] for a, b in itertools.pairwise(places)]
+    events = [ThinkingDelta(index=0, delta=reasoning)] if reasoning else []
+    end = (
+        StreamFailed(reason=FaultReason(code="stream_truncated"))
+        if failed
+        else Done(stop_reason=StopReason.STOP, content=[], usage={})
+    )
+    return say(processor, [*events, *(TextDelta(index=1, delta=delta) for delta in deltas), end])
+
+
+@given(text=texts, cut=st.lists(st.integers(0, 2000), max_size=12), reasoning=reasonings)
+@example(text="```\nroll_dice()\n```", cut=[3, 4, 17], reasoning="")
+@example(text="`roll_dice(` <think>x", cut=list(range(30)), reasoning="")
+def test_any_cutting_gives_the_same(text, cut, reasoning):
+    whole, parts = run(text, [], reasoning=reasoning), run(text, cut, reasoning=reasoning)
+    each = run(text, list(range(len(text))), reasoning=reasoning)
+    assert orphans(whole) == orphans(parts) == orphans(each)
+    assume(not orphans(whole))
+    for other in (parts, each):
+        assert (other.text, other.thoughts) == (whole.text, whole.thoughts)
+        assert other.calls == whole.calls
+        assert other.metadata == whole.metadata
+
+
+@given(text=texts, cut=st.lists(st.integers(0, 2000), max_size=12), reasoning=reasonings)
+def test_closers_with_openers_do_not_depend_on_the_cutting(text, cut, reasoning):
+    text = f"<think>{text.replace('<', '(')}</think>{text.replace('<', '(')}"
+    whole, parts = run(text, [], reasoning=reasoning), run(text, cut, reasoning=reasoning)
+    assert (parts.text, parts.thoughts) == (whole.text, whole.thoughts)
+
+
+plain = st.lists(
+    st.sampled_from(["word ", "a <b> c", "Done. ", "\n\n", "1.5", "`x`", "。", "x" * 90])
+)
+
+
+@given(parts=plain, cut=st.lists(st.integers(0, 2000), max_size=12), reasoning=reasonings)
+def test_text_without_markup_comes_out_whole_and_in_order(parts, cut, reasoning):
+    text = "".join(parts)
+    said = run(text, cut, reasoning=reasoning)
+    # What a spill guard took off comes first, so that the order of everything is kept.
+    assert said.thoughts.removeprefix(reasoning) + said.text == text
+
+
+def squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+@given(text=texts, cut=st.lists(st.integers(0, 2000), max_size=12))
+def test_letters_are_visible_or_reasoning_and_in_their_order(text, cut):
+    letters = itertools.count()
+    marked = "".join(f"{piece}§{next(letters)}§ " for piece in text.split(" "))
+    said = run(marked, cut, failed=True)
+    seen = squeezed(said.text)
+    numbers = [int(part) for part in seen.split("§")[1::2] if part.isdigit()]
+    assert numbers == sorted(set(numbers))
+
+
+@given(text=texts, at=st.integers(0, 2000))
+def test_a_tick_lets_every_hold_go(text, at):
+    processor = ChunkProcessor(provider="custom", model="m", tools=TOOLS, verbatim_tools=True)
+    place = at % (len(text) + 1)
+    for delta in (text[:place], text[place:]):
+        if delta:
+            processor.feed(TextDelta(index=0, delta=delta))
+    for now_s in (0.0, 11.0, 22.0, 33.0, 44.0):
+        processor.tick(now_s)
+    assert not [chunk for chunk in processor.flush() if chunk]
+
+
+@given(st.text("ab", max_size=30), st.text("ab", max_size=30))
+def test_the_longest_overlap_is_the_longest(tail, head):
+    naive = max(size for size in range(min(len(tail), len(head)) + 1) if tail.endswith(head[:size]))
+    assert longest_overlap(tail, head) == naive
+
+
+@given(text=st.text(max_size=200), cut=st.lists(st.integers(0, 200), max_size=8))
+def test_no_text_raises(text, cut):
+    run(text, cut)
+    run(text, cut, failed=True)
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_an_empty_stream_has_only_its_end(failed):
+    said = run("", [], failed=failed)
+    assert said.chunks == [said.end]
