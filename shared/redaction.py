@@ -115,8 +115,8 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 _SECRET_NAME = re.compile(
-    r"api[_-]?key|secret|passw(?:or)?d|credential|private[_-]?key|authorization|cookie"
-    r"|(?:access|refresh|auth|bot|interaction)[_-]?token|webhook[_-]?url",
+    r"api[_-]?key|secret|passw(?:or)?d|credential(?![_-]?source)|private[_-]?key|authorization"
+    r"|cookie|(?:access|refresh|auth|bot|interaction)[_-]?token|webhook[_-]?url",
     re.IGNORECASE,
 )
 

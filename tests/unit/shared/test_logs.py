@@ -136,6 +136,20 @@ def test_a_field_becomes_clean_json(value: object, expected: object):
     assert lines.all[0]["value"] == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("api_key", "[redacted:field]"),
+        ("credential", "[redacted:field]"),
+        ("credential_source", "x"),
+    ],
+)
+def test_a_field_with_a_telling_name_goes_whole(name: str, shown: str):
+    with pipeline() as lines:
+        log.info("x", extra=fields(**{name: "x"}))
+    assert lines.all[0][name] == shown
+
+
 def test_a_field_that_holds_itself_ends():
     loop: list[object] = []
     loop.append(loop)
