@@ -9,6 +9,7 @@ import hashlib
 import re
 from typing import Final
 
+from shared.causes import CAUSES, Cause, Family
 from shared.failures import ErrorReport, ReportCategory
 
 GROUP_VERSION: Final = 1
@@ -20,41 +21,25 @@ NORMAL_CHARS: Final = 160
 STACK_FRAMES: Final = 5
 """The innermost frames: the ones above differ by caller, not by cause."""
 
-FAMILIES: Final[dict[str, str]] = {
-    "invalid_key": "auth",
-    "missing_key": "auth",
-    "revoked_key": "auth",
-    "plan_access_denied": "auth",
-    "permission_denied": "auth",
-    "region_not_supported": "auth",
-    "insufficient_balance": "billing",
-    "daily_quota_exhausted": "billing",
-    "quota_exhausted": "billing",
-    "affordable_with_smaller_max_tokens": "billing",
-    "model_not_found": "model",
-    "model_retired": "model",
-    "endpoint_not_found": "model",
-    "context_overflow": "model",
-    "rate_limited": "rate",
-    "overloaded": "load",
-    "server_error": "load",
-    "bad_gateway": "load",
-    "upstream_error": "load",
-    "content_filter": "content",
-    "prompt_blocked": "content",
-    "moderation": "content",
-    "network_timeout": "network",
-    "connection_lost": "network",
-    "connection_refused": "network",
-    "empty_stream": "stream",
-    "stream_truncated": "stream",
-    "malformed_event": "stream",
-    "message_sequence": "stream",
-    "limit_exceeded": "stream",
-    "malformed_function_call": "stream",
-    "tool_generation_failed": "stream",
+ACTED_ON: Final[dict[Family, tuple[str, ...]]] = {
+    Family.AUTH: ("key_id",),
+    Family.BILLING: ("key_id",),
+    Family.ACCESS: ("key_id", "model"),
+    Family.ENDPOINT: ("endpoint_host",),
+    Family.MODEL: ("model",),
+    Family.CONTEXT: ("model",),
+    Family.GENERATION: ("model",),
+    Family.REQUEST: ("provider_code", "message"),
+    Family.UPSTREAM: ("serving_provider",),
+    Family.RATE: (),
+    Family.CONTENT: (),
+    Family.TIMEOUT: (),
+    Family.OVERLOAD: (),
+    Family.INTERNAL: ("provider_code", "message"),
 }
-"""The family of a cause. A cause that is not here says too little: then its message decides."""
+"""What the operator changes to mend a cause of a family: these fields tell groups apart."""
+_UNKNOWN: Final = ("provider_code", "message")
+"""A cause of another version, or of our own stages, says too little: its message decides."""
 
 _PLACEHOLDERS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), word)
@@ -88,7 +73,6 @@ def group_hash(report: ErrorReport) -> str:
 
 def fingerprint(report: ErrorReport) -> list[str]:
     """What decides the group of a failure."""
-    family = FAMILIES.get(report.error_type)
     parts = [
         f"turnfleet{GROUP_VERSION}",
         report.stage,
@@ -100,13 +84,19 @@ def fingerprint(report: ErrorReport) -> list[str]:
         parts.append(report.endpoint_host or "-")
     if report.category is ReportCategory.INTERNAL:
         return parts + _internal_parts(report)
-    if family in {"auth", "billing"}:
-        parts.append(report.key_id or "-")
-    elif family == "model":
-        parts.append(report.model or "-")
-    elif family is None:
-        parts += [report.provider_code or "-", normalized(report.message)]
-    return parts
+    return parts + [_part(report, name) for name in _acted_on(report.error_type)]
+
+
+def _acted_on(error_type: str) -> tuple[str, ...]:
+    try:
+        return ACTED_ON[CAUSES[Cause(error_type)].family]
+    except ValueError:
+        return _UNKNOWN
+
+
+def _part(report: ErrorReport, name: str) -> str:
+    value = getattr(report, name) or "-"
+    return normalized(value) if name == "message" else str(value)
 
 
 def normalized(message: str) -> str:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.store.fingerprint import NORMAL_CHARS, fingerprint, group_hash, normalized
+from ops.store.fingerprint import ACTED_ON, NORMAL_CHARS, fingerprint, group_hash, normalized
+from shared.causes import Family
 from shared.failures import ErrorReport, ReportCategory
 from tests.support.reports import a_report
 
@@ -129,6 +130,12 @@ def test_what_varies_gets_a_placeholder(message: str, expected: str):
 @given(st.text())
 def test_normalizing_ends_and_is_bounded(text: str):
     assert len(normalized(text * 50)) <= NORMAL_CHARS * 3
+
+
+def test_every_family_of_causes_says_what_is_acted_on():
+    assert set(ACTED_ON) == set(Family)
+    fields = set(ErrorReport.__struct_fields__)
+    assert all(name in fields for names in ACTED_ON.values() for name in names)
 
 
 def test_a_hash_has_32_hex_digits_and_takes_any_text():
