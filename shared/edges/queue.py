@@ -134,7 +134,9 @@ class TurnQueue:
     async def admit(self, request: TurnRequest) -> Admission:
         """Takes a turn, once per turn id.
 
-        A server without memory for it answers `FULL`, like a full queue.
+        After `StoreUnavailable` the turn may have been taken all the same: ask again, and
+        `DUPLICATE` means that it was. A server without memory for it answers `FULL`, like a full
+        queue.
 
         Raises:
             RequestTooLarge: more than 256 KiB.
@@ -159,9 +161,16 @@ class TurnQueue:
         except StoreFull:
             return Admission.FULL
 
-    async def claim(self, worker_id: str, n: int) -> list[Claimed]:
-        """Takes up to `n` turns for a worker, each with a lease."""
-        claim = secrets.token_hex(4)
+    async def claim(self, worker_id: str, n: int, claim: str | None = None) -> list[Claimed]:
+        """Takes up to `n` turns for a worker, each with a lease.
+
+        Args:
+            worker_id: whose turns they become.
+            n: the most that are taken.
+            claim: `new_claim()`. After `StoreUnavailable` the same one must be used again: turns
+                that were given out in the lost answer are given once more, and no crash is counted.
+        """
+        claim = claim or new_claim()
         keys = [self.keys.last_claim(worker_id)]
         answer = await self._run(self._claim, keys, [worker_id, n, claim])
         return [_claimed(answer[i : i + 7], claim) for i in range(0, len(answer), 7)]
@@ -271,6 +280,11 @@ class TurnQueue:
     ) -> Any:
         """Runs a script within the call's time, in our own errors."""
         return await within(script(keys, [*self._common, *args] if common else args))
+
+
+def new_claim() -> str:
+    """The random half of a fencing token."""
+    return secrets.token_hex(4)
 
 
 def provider_key(request: TurnRequest) -> str:

@@ -139,6 +139,22 @@ async def test_a_claim_sent_twice_gets_the_same_turns(queue: TurnQueue, keys: Ke
     assert first[0] == b"l1"
 
 
+async def test_a_claim_can_be_repeated_after_its_answer_was_lost(queue: TurnQueue):
+    await queue.admit(turn("l1"))
+    lost = await queue.claim("w1", 1, "0badcafe")
+    again = await queue.claim("w1", 8, "0badcafe")
+    assert [claimed.token for claimed in again] == [claimed.token for claimed in lost]
+    assert await queue.finish(lost[0].token, TurnFailed(cause="x", category="internal")) == "ok"
+    assert await queue.claim("w1", 8, "0badcafe") == []
+
+
+async def test_a_server_that_lost_its_scripts_gets_them_again(queue: TurnQueue, client: Redis):
+    await queue.admit(turn("l1"))
+    await client.script_flush()
+    claimed = await claim_one(queue)
+    assert await queue.append(claimed.token, 1, segment(claimed.token, 1)) == "ok"
+
+
 async def test_a_turn_that_waited_too_long_ends_and_frees_its_lane(
     queue: TurnQueue, client: Redis, keys: Keys, records: TurnRecords
 ):

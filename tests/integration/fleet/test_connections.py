@@ -4,8 +4,8 @@ from contextlib import suppress
 import pytest
 from redis.asyncio import Redis
 
-from shared.edges.redis import connect, within
-from shared.errors import ConfigError, StoreError, StoreFull, StoreUnavailable
+from shared.edges.redis import check_server, connect, within
+from shared.errors import ConfigError, StoreError, StoreFull, StoreUnavailable, StoreUnsafe
 from tests.support.servers import RedisServer, free_port
 
 
@@ -49,6 +49,39 @@ async def test_an_absent_server_is_said_to_be_absent_soon():
     async with asyncio.timeout(8):
         with pytest.raises(StoreUnavailable, match="does not answer"):
             await within(redis.get("key"))
+    await redis.aclose(close_connection_pool=True)
+
+
+async def test_a_good_server_is_accepted(server: RedisServer, client: Redis):
+    facts = await check_server(client, server.url)
+    assert facts.flavor in server.binary
+    assert facts.has_aof
+    assert (facts.eviction, facts.mode, facts.role) == ("noeviction", "standalone", "master")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "good"),
+    [("maxmemory-policy", "allkeys-lru", "noeviction"), ("appendonly", "no", "yes")],
+)
+async def test_a_server_that_would_lose_work_is_refused(
+    server: RedisServer, client: Redis, name: str, value: str, good: str
+):
+    await client.config_set(name, value)
+    try:
+        with pytest.raises(StoreUnsafe, match=name.removeprefix("append")):
+            await check_server(client, server.url)
+        await check_server(client, server.url, allow_unsafe=True)
+    finally:
+        await client.config_set(name, good)
+
+
+async def test_an_absent_server_is_refused_with_advice():
+    url = f"redis://:hush@127.0.0.1:{free_port()}"
+    redis = connect(url)
+    with pytest.raises(StoreUnavailable, match="unset it for the embedded server") as caught:
+        await check_server(redis, url)
+    assert "hush" not in str(caught.value)
+    assert "\n" not in str(caught.value)
     await redis.aclose(close_connection_pool=True)
 
 

@@ -221,6 +221,21 @@ async def test_a_job_that_cannot_be_run_ends_its_turn(
     assert fleet.mishaps[0].reason
 
 
+async def test_a_hook_that_hangs_delays_no_beat(
+    start: Start, queue: TurnQueue, records: TurnRecords
+):
+    beats = 0
+
+    async def hook(worker: FleetWorker) -> None:
+        nonlocal beats
+        beats += 1
+        await asyncio.Event().wait()
+
+    async with start(answer, on_beat=hook, beat_s=0.01), asyncio.timeout(5):
+        while beats < 3:
+            await asyncio.sleep(0.005)
+
+
 async def test_a_hook_that_fails_ends_nothing(start: Start, queue: TurnQueue, records: TurnRecords):
     async def hook(worker: FleetWorker) -> None:
         raise RuntimeError

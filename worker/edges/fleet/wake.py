@@ -13,7 +13,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from shared.edges.redis import MAX_BLOCK_S, within
-from shared.keys import Keys
+from shared.keys import CONTROL_TTL_MS, Keys
 
 POKE = b""
 """An entry of the control list that stops nothing: it makes the worker look at its slots again."""
@@ -68,3 +68,4 @@ class WakeListener:
     async def poke(self) -> None:
         """Ends a `wait` of this worker, so that the next one asks for other lists."""
         await within(self._redis.rpush(self._control, POKE))
+        await within(self._redis.pexpire(self._control, CONTROL_TTL_MS))

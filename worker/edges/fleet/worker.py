@@ -25,14 +25,13 @@ from redis.exceptions import RedisError
 from shared.causes import Cause
 from shared.config import Settings
 from shared.edges.policy import BEAT_S, REAP_S
-from shared.edges.queue import Claimed, Finished, GivenBack, TurnQueue
+from shared.edges.queue import Claimed, GivenBack, TurnQueue, new_claim
 from shared.errors import Fenced, StoreError, StoreUnavailable
-from shared.failures import FailureCategory, Fault
 from shared.logs import fields
-from shared.segments import TurnFailed
 from worker.edges.fleet.jobs import arq_client, decode_job, encode_job, reason_of, refuse_pickle
 from worker.edges.fleet.lease import Holdings, Lease
 from worker.edges.fleet.mishaps import Mishap
+from worker.edges.fleet.settle import settle
 from worker.edges.fleet.wake import Stop, WakeListener, Woken
 
 POLL_S = 0.5
@@ -43,6 +42,8 @@ JOB_MARGIN_S = 30.0
 """arq's time limit beyond the turn's own deadline: it ends jobs that ignore theirs."""
 CLEANUP_S = 5.0
 """What cancelled jobs get to close their streams before the worker leaves them to the reaper."""
+HOOK_LIMIT_S = 5.0
+"""What a report gets: more than a slow Redis needs, and the next one waits behind it."""
 RETRY_S = 0.2
 """Between tries while Redis is away: soon enough to beat before anyone reaps."""
 ENOUGH_TRIES = 1_000_000
@@ -105,6 +106,7 @@ class FleetWorker(Worker):
         self._hurry = asyncio.Event()
         self._waits_for_turns = False
         self._is_away = False
+        self._claim_id = new_claim()
         client = arq_client(queue.redis)
         refuse_pickle(client)
         super().__init__(
@@ -210,10 +212,11 @@ class FleetWorker(Worker):
             if not self.allow_pick_jobs or n <= 0:
                 return
             try:
-                claimed = await self.queue.claim(self.worker_id, n)
+                claimed = await self.queue.claim(self.worker_id, n, self._claim_id)
             except StoreError as exc:
-                self._away(exc)
+                self._away(exc)  # the next try uses the same id: this one may have got through
                 return
+            self._claim_id = new_claim()
             self._back()
             self.last_claim_s = time.monotonic()
             for turn in claimed:
@@ -299,30 +302,17 @@ class FleetWorker(Worker):
         self.holdings.by_turn[job_id].error = reason_of(result_data)
 
     async def _settle(self, lease: Lease) -> None:
-        """Ends the turn or hands it back, unless its job did so or somebody else has it."""
-        while not (lease.lost.is_set() or lease.is_finished):
+        """Gives the turn its end, for as long as that takes."""
+        while True:
             try:
-                if lease.is_given_back and lease.error is None:
-                    await self.queue.release(lease.token)
-                    return
-                await self._fail(lease)
-                return
+                reason = await settle(self.queue, lease)
             except StoreUnavailable as exc:
                 self._away(exc)
                 await asyncio.sleep(RETRY_S)
-
-    async def _fail(self, lease: Lease) -> None:
-        reason = lease.error or "the job ended in an unknown way"
-        event = TurnFailed(
-            cause=Cause.INTERNAL_ERROR,
-            category=FailureCategory.INTERNAL,
-            count=-1,
-            headline="Something went wrong on our side.",
-            fault=Fault.TURNFLEET,
-        )
-        if await self.queue.finish(lease.token, event) is Finished.OK:
-            lease.is_finished = True
-            await self._tell(Cause.INTERNAL_ERROR, lease.turn_id, reason, GivenBack.FAILED)
+                continue
+            if reason is not None:
+                await self._tell(Cause.INTERNAL_ERROR, lease.turn_id, reason, GivenBack.FAILED)
+            return
 
     # Loops
 
@@ -364,10 +354,11 @@ class FleetWorker(Worker):
             try:
                 for lease in await self.holdings.beat(self.queue):
                     log.warning("turn.lost", extra=fields(turn_id=lease.turn_id))
-                self._back()
             except StoreError as exc:
                 self._away(exc)
-            await self._safely(self._on_beat(self))
+                continue
+            self._back()
+            await self._safely(self._on_beat(self), self._beat_s / 2)
 
     async def _reap_loop(self) -> None:
         while True:
@@ -384,12 +375,13 @@ class FleetWorker(Worker):
 
     async def _tell(self, cause: Cause, turn_id: str, reason: str, became: GivenBack) -> None:
         mishap = Mishap(cause=cause, turn_id=turn_id, reason=reason, became=became)
-        await self._safely(self._on_mishap(mishap))
+        await self._safely(self._on_mishap(mishap), HOOK_LIMIT_S)
 
-    async def _safely(self, hook: Awaitable[None]) -> None:
-        """Awaits a hook, whose failure is not the worker's."""
+    async def _safely(self, hook: Awaitable[None], limit_s: float) -> None:
+        """Awaits a hook, whose failure or sloth is not the worker's."""
         try:
-            await hook
+            async with asyncio.timeout(limit_s):
+                await hook
         except Exception:
             log.exception("worker.hook_failed")
 

@@ -1,0 +1,196 @@
+import asyncio
+from contextlib import suppress
+
+import pytest
+from redis.asyncio import Redis
+
+from shared.edges.queue import TurnQueue
+from shared.edges.records import TurnRecords
+from shared.edges.redis import within
+from shared.errors import Fenced, FleetError
+from shared.keys import Keys
+from shared.segments import Segment, SegmentReady, TurnDone, TurnFailed
+from shared.turns import TurnOutcome, TurnState
+from tests.support.servers import RedisServer
+from tests.support.turns import admit_and_claim, claim_one, out_entries, segment, turn
+from worker.edges.fleet.lease import Lease
+from worker.edges.outbox import Outbox
+
+OUTCOME = TurnOutcome(state=TurnState.DONE, segments=0)
+
+
+class Waits:
+    """A sleep that only counts, and does something at its first call."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.then = asyncio.Event()
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        self.then.set()
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def lease(queue: TurnQueue) -> Lease:
+    return Lease(await admit_and_claim(queue))
+
+
+@pytest.fixture
+def waits() -> Waits:
+    return Waits()
+
+
+@pytest.fixture
+def outbox(queue: TurnQueue, records: TurnRecords, lease: Lease, waits: Waits) -> Outbox:
+    return Outbox(queue, records, lease, sleep=waits)
+
+
+def piece(outbox: Outbox, seq: int) -> Segment:
+    return segment(outbox.token, seq, f"text {seq}").segment
+
+
+async def texts(client: Redis, keys: Keys) -> list[str]:
+    return [
+        envelope.event.segment.text
+        for envelope in await out_entries(client, keys)
+        if isinstance(envelope.event, SegmentReady)
+    ]
+
+
+async def test_what_the_server_forgot_is_sent_again(outbox: Outbox, client: Redis, keys: Keys):
+    """With `everysec`, a killed server may come back without the last appends."""
+    for seq in (1, 2, 3):
+        await outbox.send(piece(outbox, seq))
+    await within(client.hset(keys.turn("l1"), "seq", "1"))
+    await client.delete(keys.out_of(turn().route.channel_id))
+    await outbox.send(piece(outbox, 4))
+    assert await texts(client, keys) == ["text 2", "text 3", "text 4"]
+
+
+async def test_a_turn_ends_only_with_all_of_its_segments(
+    outbox: Outbox, lease: Lease, client: Redis, keys: Keys
+):
+    for seq in (1, 2):
+        await outbox.send(piece(outbox, seq))
+    await within(client.hset(keys.turn("l1"), "seq", "0"))
+    await client.delete(keys.out_of(turn().route.channel_id))
+    await outbox.finish(TurnDone(count=2), OUTCOME)
+    assert await texts(client, keys) == ["text 1", "text 2"]
+    assert (await out_entries(client, keys))[-1].event == TurnDone(count=2)
+    assert lease.is_finished
+
+
+async def test_segments_are_sent_in_order(outbox: Outbox):
+    with pytest.raises(FleetError, match="segment 2 follows 0"):
+        await outbox.send(piece(outbox, 2))
+
+
+async def test_a_count_without_its_segments_is_a_mistake(outbox: Outbox):
+    with pytest.raises(FleetError, match="3 segments are counted"):
+        await outbox.finish(TurnDone(count=3), OUTCOME)
+
+
+async def test_a_full_stream_is_waited_for(
+    outbox: Outbox, queue: TurnQueue, waits: Waits, client: Redis, keys: Keys
+):
+    queue.out_max_entries = 1
+    await outbox.send(piece(outbox, 1))
+    sending = asyncio.create_task(outbox.send(piece(outbox, 2)))
+    await waits.then.wait()
+    await client.delete(keys.out_of(turn().route.channel_id))
+    await sending
+    assert await texts(client, keys) == ["text 2"]
+    assert waits.seconds[0] == 0.05
+    assert max(waits.seconds) <= 1.0
+
+
+async def test_a_fenced_outbox_stays_silent(
+    outbox: Outbox, queue: TurnQueue, lease: Lease, client: Redis, keys: Keys
+):
+    await queue.release(lease.token)
+    await claim_one(queue, "w2")
+    with pytest.raises(Fenced):
+        await outbox.send(piece(outbox, 1))
+    assert lease.lost.is_set()
+    with pytest.raises(Fenced):
+        await outbox.next_attempt()
+    with pytest.raises(Fenced):
+        await outbox.note_tool()
+    with pytest.raises(Fenced):
+        await outbox.finish(TurnDone(count=0), OUTCOME)
+    assert not lease.is_finished
+    assert await out_entries(client, keys) == []
+
+
+async def test_fenced_while_looking_for_a_gap(
+    outbox: Outbox, queue: TurnQueue, client: Redis, keys: Keys
+):
+    await outbox.send(piece(outbox, 1))
+    await client.delete(keys.turn("l1"))
+    with pytest.raises(Fenced):
+        await outbox.send(piece(outbox, 2))
+
+
+async def test_the_next_attempt_starts_over(
+    outbox: Outbox, lease: Lease, client: Redis, keys: Keys
+):
+    await outbox.send(piece(outbox, 1))
+    assert (await outbox.next_attempt()).attempt == 2
+    assert outbox.token is lease.token
+    await outbox.note_tool()
+    await outbox.send(piece(outbox, 1))
+    await outbox.finish(TurnFailed(cause="x", category="internal", count=1), OUTCOME)
+    assert [e.attempt for e in await out_entries(client, keys)] == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("steps", range(0, 12, 2))
+async def test_a_cancelled_finish_is_done_or_not_but_never_half(
+    outbox: Outbox, lease: Lease, queue: TurnQueue, records: TurnRecords, steps: int
+):
+    await outbox.send(piece(outbox, 1))
+    finishing = asyncio.create_task(outbox.finish(TurnDone(count=1), OUTCOME))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    finishing.cancel()
+    with suppress(asyncio.CancelledError):
+        await finishing
+    state = await records.state("l1")
+    assert lease.is_finished == (state is TurnState.DONE)
+    assert lease.is_finished or steps == 0
+
+
+async def test_a_recording_is_kept_beside_the_turn(
+    outbox: Outbox, records: TurnRecords, client: Redis, keys: Keys
+):
+    await outbox.keep_recording(b"bytes")
+    assert await records.load_recording("l1", 1) == b"bytes"
+    assert await client.pttl(keys.recording("l1", 1)) > 71 * 3_600_000
+
+
+async def test_a_recording_without_memory_is_given_up(outbox: Outbox, client: Redis):
+    await client.config_set("maxmemory", "1")
+    try:
+        await outbox.keep_recording(b"bytes")
+    finally:
+        await client.config_set("maxmemory", "0")
+
+
+async def test_an_absent_server_is_waited_for(
+    outbox: Outbox, lease: Lease, waits: Waits, server: RedisServer, client: Redis, keys: Keys
+):
+    server.kill()
+    sending = asyncio.create_task(outbox.send(piece(outbox, 1)))
+    await waits.then.wait()
+    server.start()
+    await sending
+    assert await texts(client, keys) == ["text 1"]
+
+
+async def test_a_lost_lease_ends_the_waiting(outbox: Outbox, lease: Lease, server: RedisServer):
+    server.kill()
+    lease.lost.set()
+    with pytest.raises(Fenced):
+        await outbox.send(piece(outbox, 1))
+    server.start()
