@@ -105,9 +105,11 @@ class Boundaries:
         mid_line = why is not Cut.FINAL and not head.endswith("\n")
         carry = mid_line or why is Cut.OVERFLOW
         live = self._closed_by_cut(position, carry=carry or why is Cut.FINAL)
-        body = self._cleaner.clean(head.strip(), at_line_start=not self._mid_line)
+        marks, body = self.continuation.begin(head)
+        body, closers = _closed(body, position - len(head) + head.find(body), live)
+        body = self._cleaner.clean(body, at_line_start=not self._mid_line)
         if is_visible(body):
-            self._give(head, body, live, position)
+            self._give(head, marks + body + closers, position)
             self.continuation.gave(head, mid_line=mid_line)
             kept = [item for item in live if carry or item.kind is Kind.SPOILER]
             for item in live:
@@ -202,13 +204,12 @@ class Boundaries:
                     item.dead = True  # its hold has ended and so has its line: it is text
         return live
 
-    def _give(self, head: str, body: str, live: list[Open], position: int) -> None:
-        closers = "".join(item.marker for item in reversed(live))
+    def _give(self, head: str, text: str, position: int) -> None:
         self._composer.give(
             Piece(
                 kind=SegmentKind.TEXT,
                 quote=self.continuation.rest_mark,
-                text=self.continuation.prefix(head) + body + closers,
+                text=text,
                 end=self._window.offset(position),
                 lead=head[: len(head) - len(head.lstrip())],
                 trail=head[len(head.rstrip()) :],
@@ -273,3 +274,20 @@ class Boundaries:
                 if cut < at <= cut + len(closer) and text[cut:at] == closer:
                     cut = at  # not right in front of a closer
         return cut
+
+
+def _closed(body: str, start: int, live: list[Open]) -> tuple[str, str]:
+    """The body that begins at `start`, and what closes it.
+
+    A mark that was opened at its very end is not closed there: an emphasis is text, and a spoiler
+    begins with the next message instead.
+    """
+    closers = ""
+    for item in reversed(live):
+        behind = body[max(item.pos - start, 0) :]
+        if item.pos >= start and behind.strip(item.marker[0]) == "":
+            if item.kind is Kind.SPOILER:
+                body = body.removesuffix(item.marker).rstrip()
+        else:
+            closers += item.marker
+    return body, closers

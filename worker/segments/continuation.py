@@ -8,6 +8,7 @@ import re
 
 from worker.segments.rewrites import QUOTE_MARK
 
+_LAST_MARKS = re.compile(r"\|\|$|\*+$|~~$")
 _REST = ">>> "
 _QUOTE_TO_THE_END = re.compile(r"(?m)^>>> ")
 
@@ -35,11 +36,20 @@ class Continuation:
         """Notes that a quote to the end of the reply began."""
         self._quote_rest = True
 
-    def prefix(self, head: str) -> str:
-        """What stands in front of `head`, when its white space is taken off."""
+    def begin(self, head: str) -> tuple[str, str]:
+        """What stands in front of `head`, and `head` without the white space around it.
+
+        A mark that would be opened only to be closed at once is left out, in both.
+        """
         if "\n" in head[: len(head) - len(head.lstrip())]:
             self._quote_line = False
-        return (QUOTE_MARK if self._quote_line else "") + self.reopen
+        marks, body = self.reopen, head.strip()
+        while (found := _LAST_MARKS.search(marks)) is not None:
+            run = found.group()
+            if not body.startswith(run) or body.startswith(run + run[0]):
+                break
+            marks, body = marks.removesuffix(run), body.removeprefix(run).lstrip()
+        return (QUOTE_MARK if self._quote_line else "") + marks, body
 
     def gave(self, head: str, *, mid_line: bool) -> None:
         """Notes that `head` was given out, cut within its last line or behind it."""

@@ -195,17 +195,16 @@ class TableReader:
         return stop + 1
 
     def _row_start(self, data: str, start: int, final: bool) -> int:
-        stop = start
-        while stop < len(data) and data[stop] in " \t":
+        stop, limit = start, min(len(data), start + _MAX_INDENT)
+        while stop < limit and data[stop] in " \t":
             stop += 1
-        if stop == len(data) and not final and stop - start < _MAX_INDENT:
+        if stop == len(data) and not final and stop < start + _MAX_INDENT:
             return NEED_MORE
-        if stop == len(data) or data[stop] == "\n" or (self._bars and data[stop] != "|"):
+        if stop == limit or data[stop] == "\n" or (self._bars and data[stop] != "|"):
             self.end()
             return start
-        self._scan.window.skip(stop - start)
         self._at_row_start = self._in_code = False
-        return stop
+        return start
 
     def _mark(self, data: str, start: int, final: bool) -> int:
         char = data[start]
