@@ -156,7 +156,7 @@ def _is_too_deep(text: str) -> bool:
 
 
 _STRING = r'"[^"\\]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\]*+)*+"'
-_STRING_OR_BRACKET = re.compile(rf"{_STRING}|[{{}}\[\]]")
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\]]', re.DOTALL)
 _TOKEN = re.compile(
     rf"""[ \t\n\r]*+(?:
         (?P<string>{_STRING})

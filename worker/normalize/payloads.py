@@ -10,7 +10,7 @@ the same Struct, so that a dialect has one handler whatever the way.
 
 import json
 import re
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
@@ -99,14 +99,15 @@ def _drop_misfit(value: object, message: str) -> bool:
     *way, last = [name or int(number) for name, number in _STEP.findall(path[1])]
     for step in way:
         value = _member(value, step)
-    if isinstance(value, dict):
-        value.pop(last, None)
-    elif isinstance(value, list) and isinstance(last, int):
-        del value[last]
+    if isinstance(value, list):
+        del value[int(last)]
+    else:
+        cast("dict[str | int, object]", value).pop(last, None)
     return True
 
 
 def _member(value: object, step: str | int) -> object:
-    if isinstance(value, list) and isinstance(step, int):
-        return value[step]
-    return value.get(step) if isinstance(value, dict) else None
+    """One step of a path that msgspec has walked itself, so it leads through containers only."""
+    return (
+        value[int(step)] if isinstance(value, list) else cast("dict[str, object]", value)[str(step)]
+    )

@@ -6,7 +6,7 @@ canonical events, and at the end `done.content`. Imported by `normalizer` and th
 
 import hashlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -284,8 +284,8 @@ class Reply:
                 self.text(tail, part)
             elif isinstance(part, ThinkingPart):
                 self.think(tail, block=part)
-            elif isinstance(part, CallPart):
-                part.text.append(tail)
+            else:
+                self.arguments(cast("CallPart", part), tail)
 
     def _finished(self, part: Part) -> ContentBlock:
         if not isinstance(part, CallPart):

@@ -70,6 +70,10 @@ class Anthropic:
         """By block, input that came whole at its start: it counts unless deltas follow."""
         self._input_texts: dict[int, list[str]] = {}
         """By block, streamed input of server tools."""
+        self._summaries: dict[int, list[str]] = {}
+        """By block, streamed summaries of compactions."""
+        self._kept: dict[int, dict[str, object]] = {}
+        """By block, what is kept as it came, and may still be added to."""
         self._message_id: object = None
         self._tokens: dict[str, int | float] = {}
 
@@ -120,9 +124,16 @@ class Anthropic:
         elif kind == "citations_delta" and isinstance(block, TextPart):
             block.citations.append(delta.citation)
         elif kind == "compaction_delta" and isinstance(block, OpaquePart):
-            _add_compaction(block, delta)
+            self._read_compaction(block, delta)
         else:
             self._reply.meta.unknown += 1
+
+    def _read_compaction(self, block: OpaquePart, delta: AnthropicDelta) -> None:
+        """Grows a summary of the history, which is for the next request and never visible text."""
+        if delta.content is not None:
+            self._summaries.setdefault(block.index, []).append(delta.content)
+        if delta.encrypted_content is not None:
+            self._kept[block.index]["encrypted_content"] = delta.encrypted_content
 
     def _text_block(self, index: int | None, block: Part | None) -> TextPart | None:
         """The block of a text delta, opened if its start was lost; None if it is another kind."""
@@ -188,7 +199,8 @@ class Anthropic:
                 self._inputs[call.index] = block["input"]
             reply.arguments(call, "")
         else:
-            self._blocks[index] = reply.keep(block, provider="anthropic")
+            part = self._blocks[index] = reply.keep(block, provider="anthropic")
+            self._kept[part.index] = block
 
     def _read_block_stop(self, event: AnthropicEvent) -> None:
         self._close_block(event.index)
@@ -202,8 +214,11 @@ class Anthropic:
             block.closed = True
         elif isinstance(block, OpaquePart):
             texts = self._input_texts.pop(block.index, None)
-            if texts is not None and isinstance(block.raw, dict):
-                block.raw["input"] = parse_partial_json("".join(texts))
+            if texts is not None:
+                self._kept[block.index]["input"] = parse_partial_json("".join(texts))
+            summary = self._summaries.pop(block.index, None)
+            if summary is not None:
+                self._kept[block.index]["content"] = "".join(summary)
 
     def _read_message_delta(self, event: AnthropicEvent) -> None:
         self._reply.start()
@@ -256,16 +271,6 @@ _READERS = {
     "message_stop": Anthropic._read_message_stop,
 }
 """What each event means; deltas of blocks, nine events of ten, are looked at before."""
-
-
-def _add_compaction(block: OpaquePart, delta: AnthropicDelta) -> None:
-    """Grows a summary of the history, which is for the next request and never visible text."""
-    raw = block.raw
-    if isinstance(raw, dict):
-        if delta.content is not None:
-            raw["content"] = _word(raw.get("content")) + delta.content
-        if delta.encrypted_content is not None:
-            raw["encrypted_content"] = delta.encrypted_content
 
 
 def _word(value: object) -> str:

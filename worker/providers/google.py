@@ -293,21 +293,24 @@ class Google:
 
 def _raw_arguments(event: SSEvent, number: int) -> str:
     """The arguments of a call as JSON, where they are missing or no strict JSON."""
-    part = _raw_part(event, number)
-    call = part.get("functionCall") if isinstance(part, dict) else None
-    arguments = call.get("args") if isinstance(call, dict) else None
-    return write_json(arguments if isinstance(arguments, dict) else {})
+    call = _objects([_raw_part(event, number).get("functionCall")])
+    arguments = _objects([call[0].get("args")] if call else None)
+    return write_json(arguments[0] if arguments else {})
 
 
-def _raw_part(event: SSEvent, number: int) -> object:
-    """The part as it came, for kinds that the typed reading does not name."""
+def _raw_part(event: SSEvent, number: int) -> dict[str, object]:
+    """The part as it came, for kinds that the typed reading does not name.
+
+    What is no object was dropped by the typed reading too, so that the numbers agree.
+    """
     message = read_object(event.data)
-    inner = message.get("response")
-    candidates = (inner if isinstance(inner, dict) else message).get("candidates")
-    for candidate in candidates if isinstance(candidates, list) else ():
-        if isinstance(candidate, dict) and not candidate.get("index"):
-            content = candidate.get("content")
-            parts = content.get("parts") if isinstance(content, dict) else None
-            if isinstance(parts, list) and number < len(parts):
-                return parts[number]
-    return None
+    response = _objects([message.get("response")]) or [message]
+    candidates = _objects(response[0].get("candidates"))
+    chosen = [candidate for candidate in candidates if not candidate.get("index")]
+    content = _objects([chosen[0].get("content")] if chosen else None)
+    parts = _objects(content[0].get("parts")) if content else []
+    return parts[number] if number < len(parts) else {}
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

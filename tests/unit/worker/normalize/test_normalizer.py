@@ -30,6 +30,11 @@ def test_nothing_comes_after_the_terminal_event():
     assert normalizer.flush() == []
 
 
+def test_marker_without_its_blank_line_ends_the_stream():
+    run = streams.run("custom", [wire.sse(wire.STOP) + b"data: [DONE]"])
+    assert isinstance(run.end, Done)
+
+
 def test_seeds_form_returns_events_and_state():
     state = normalizer_for("custom", "m")
     events, state = feed_chunk(state, wire.sse(wire.chat({"content": "a"})))

@@ -53,6 +53,9 @@ INVALID, NOT_OBJECT = ArgumentState.INVALID, ArgumentState.NOT_OBJECT
         ('{"a":"\\', {}, TRUNCATED),
         ('{"a":1}{"b":2}', {}, INVALID),
         ('{"a":1} x', {}, INVALID),
+        ('{"a":' + "1" * 5000 + ',"b', {}, INVALID),
+        ('{"a":' + "1" * 5000 + "}{", {}, INVALID),
+        ('{"a":' + "1" * 5000 + "} " + '{"a":' + "1" * 5000 + "}", {}, INVALID),
         ('{"a":NaN}', {}, INVALID),
         ('{"a":01}', {}, INVALID),
         ("{a:1", {}, INVALID),
@@ -83,6 +86,7 @@ def test_brackets_in_strings_do_not_nest():
     text = json.dumps({"a": "[" * 1000, "b": [[]] * 200}) + "x"
     assert final_arguments(text[:-1].replace("}", "\n}")) == (json.loads(text[:-1]), OK)
     assert final_arguments(text.replace('"a": "', '"a": "\t'))[1] is INVALID
+    assert final_arguments('{"a":1,"b":"' + "[" * 1000) == ({"a": 1}, TRUNCATED)
 
 
 def test_cut_text_never_invents_anything():

@@ -88,6 +88,8 @@ def test_half_of_a_pair_at_the_end_of_arguments_is_replaced():
     reply.arguments(call, '{"a":"\ud83d')
     reply.done(StopReason.STOP)
     assert call.arguments() == '{"a":"\ufffd'
+    deltas = [e.raw_json_delta for e in reply.take() if isinstance(e, ToolCallDelta)]
+    assert deltas == ['{"a":"', "\ufffd"]
 
 
 def test_nul_is_dropped_everywhere_but_in_signatures():
@@ -223,6 +225,13 @@ def test_error_keeps_usage_and_names_the_host():
     assert reply.meta.usage == {"input": 3, "output": 4, "total": 7, "cost": 0}
     assert reply.meta.serving_provider == "Host"
     assert reply.meta.error_body == error
+
+
+def test_host_that_was_known_before_the_error_stays():
+    reply = new()
+    reply.meta.serving_provider = "Host"
+    reply.fail_with({"metadata": {"provider_name": "Other"}})
+    assert reply.meta.serving_provider == "Host"
 
 
 def test_ragged_meta_is_clean_at_the_end():

@@ -50,6 +50,13 @@ def test_unfinished_event_at_the_end_counts_only_if_it_is_whole(
         assert [event.data for event in decode(*chunks)] == expected
 
 
+def test_fields_are_read_by_the_book():
+    assert decode(b"id: 7\nid: a\0b\nevent:e\ndata:1\ndata\ndata:  2\nretry: 1\n: c\n\n") == [
+        SSEvent(b"e", b"1\n\n 2", "7")
+    ]
+    assert decode(b"event: ping\n\ndata: x\n\n") == [SSEvent(b"", b"x")]
+
+
 def test_line_of_the_limit_passes():
     data = b"x" * (MAX_LINE_BYTES - len(b"data: "))
     assert decode(b"data: " + data + b"\n\n") == [SSEvent(b"", data)]

@@ -60,10 +60,14 @@ def test_deltas_of_another_kind_than_their_block_are_dropped():
         delta(1, "text_delta", text="x"),
         delta(1, "citations_delta", citation={}),
         delta(1, "thinking_delta", thinking=""),
+        delta(1, "signature_delta", signature="s"),
+        delta(1, "input_json_delta", partial_json=""),
+        {"type": "sparkle"},
     )
     assert isinstance(seen.end, Done)
-    assert seen.end.content == [TextBlock(text=""), ThinkingBlock(thinking="")]
-    assert seen.meta.unknown == 3
+    signed = ThinkingBlock(thinking="", thinking_signature="s")
+    assert seen.end.content == [TextBlock(text=""), signed]
+    assert seen.meta.unknown == 4
 
 
 def test_citations_are_collected_on_their_block():

@@ -144,6 +144,21 @@ def test_errors_in_the_stream_end_it(failing: dict[str, Any], code: str | None):
         assert end.reason.code == code
 
 
+def test_only_the_first_choice_is_the_reply_and_the_host_is_kept():
+    other = {"index": 1, "delta": {"content": "other"}, "finish_reason": "length"}
+    chunk = {**wire.chat({"content": "mine"}), "provider": "Host"}
+    chunk["choices"] = [other, *chunk["choices"]]
+    seen = run({"choices": [other]}, chunk)
+    assert isinstance(seen.end, Done)
+    assert seen.joined("text_delta") == "mine"
+    assert seen.end.stop_reason is StopReason.STOP
+    assert seen.meta.serving_provider == "Host"
+
+
+def test_choice_without_a_delta_says_nothing():
+    assert isinstance(run({"choices": [{"index": 0, "delta": None}]}).end, Done)
+
+
 def test_falsy_errors_and_objects_of_other_kinds_are_no_errors():
     seen = run({"hint": 1}, {"choices": None, "error": ""}, {"choices": []}, {**wire.STOP})
     assert isinstance(seen.end, Done)

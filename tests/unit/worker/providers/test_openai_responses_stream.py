@@ -45,6 +45,15 @@ def test_done_events_add_what_deltas_have_not_said():
     ) == [TextBlock(text="abc", item_id="m", phase="final_answer")]
 
 
+def test_second_message_is_noted_as_a_beginning():
+    seen = run(
+        event("output_text.delta", delta="a"),
+        event("output_text.delta", content_index=1, delta="b"),
+        event("output_text.delta", index=1, delta="c"),
+    )
+    assert seen.meta.message_starts == [2]
+
+
 def test_final_response_supplies_text_only_if_none_was_streamed():
     assert content(output=[message("a"), 5]) == [TextBlock(text="a")]
     streamed = event("output_text.delta", index=7, delta="a")
