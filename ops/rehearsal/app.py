@@ -154,6 +154,7 @@ DOORS: tuple[tuple[tuple[str, ...], Judge, VoiceMaker], ...] = (
     (
         (
             "/models/{model:path}:streamGenerateContent",
+            "/v1/models/{model:path}:streamGenerateContent",
             "/v1beta/models/{model:path}:streamGenerateContent",
         ),
         GoogleJudge(),

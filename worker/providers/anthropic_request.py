@@ -33,10 +33,13 @@ from worker.providers.requests import Endpoint, HttpRequest, ModelRequest
 from worker.providers.thinking import budget_of
 
 API_VERSION = "2023-06-01"
+"""The version that the reader of the stream was proved against, by recordings. Newer SDKs name a
+newer one; versions stay served (docs.anthropic.com/en/api/versioning)."""
 
-_ADAPTIVE = re.compile(r"claude-(?:opus|sonnet|haiku)-(?:4-[6-9]|[5-9])")
-"""Models that think adaptively by effort, take no budget and no prefill, and, from the newest on,
-no sampling parameters (Anthropic's migration guides for 4.6 and later)."""
+_TO_4_5 = re.compile(
+    r"claude-(?:[123]|instant|(?:opus|sonnet|haiku)-4(?:-[0-5])?(?:-\d{8})?(?!-?\d))"
+)
+"""Claude up to 4.5: the last that took a budget of thinking, sampling settings and a prefill."""
 _CACHE: Json = {"type": "ephemeral"}
 
 
@@ -61,6 +64,15 @@ def anthropic_request(request: ModelRequest, endpoint: Endpoint, row: ProviderRo
     body.update(thinking)
     kept = {name: value for name, value in body.items() if name not in request.without}
     return post(endpoint, versioned(endpoint, "v1", "/messages"), _headers(endpoint, row), kept)
+
+
+def is_adaptive(model: str) -> bool:
+    """Whether a model thinks by effort, and takes no sampling settings and no prefill.
+
+    Claude since 4.6 (platform.claude.com/docs, thinking; the SDK dropped `temperature`). Models of
+    others behind this format are taken for older ones.
+    """
+    return "claude" in model and _TO_4_5.search(model) is None
 
 
 def _headers(endpoint: Endpoint, row: ProviderRow) -> list[tuple[str, str]]:
@@ -92,7 +104,7 @@ def _thinking(request: ModelRequest, messages: list[Json]) -> tuple[Json, int]:
     budget = budget_of(effort)
     if budget is None or needs_thinking_off(messages):
         return {}, 0
-    if _ADAPTIVE.match(request.target.model):
+    if is_adaptive(request.target.model):
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}, budget
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}, budget
 
@@ -100,8 +112,8 @@ def _thinking(request: ModelRequest, messages: list[Json]) -> tuple[Json, int]:
 def _sampling(request: ModelRequest, *, is_thinking: bool) -> Json:
     sampling = request.sampling
     settings: Json = {}
-    # Thinking takes the default temperature only, and the newest models take no such settings.
-    if not is_thinking and not _ADAPTIVE.match(request.target.model):
+    # Thinking takes the default temperature only.
+    if not is_thinking and not is_adaptive(request.target.model):
         if sampling.temperature is not None:
             settings["temperature"] = min(sampling.temperature, 1.0)  # Anthropic's scale ends there
         elif sampling.top_p is not None:  # both at once are refused
@@ -135,7 +147,7 @@ def _frame(messages: list[Json], *, is_thinking: bool, model: str) -> None:
     if not messages or messages[0]["role"] == "assistant":
         messages.insert(0, _user_text(PLACEHOLDER))
     if messages[-1]["role"] == "assistant":
-        if is_thinking or _ADAPTIVE.match(model):
+        if is_thinking or is_adaptive(model):
             messages.append(_user_text(GO_ON))
         else:
             _trim_prefill(_list(messages[-1]))

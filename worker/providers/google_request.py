@@ -96,7 +96,7 @@ def _thinking(effort: str | None, model: str) -> Json:
         return {}
     if model.startswith("gemini-3"):
         # Gemini 3 cannot be switched off; Pro knows low and high only.
-        level = "high" if effort == "high" else "low"
+        level = "HIGH" if effort == "high" else "LOW"
         return {"thinkingLevel": level, "includeThoughts": effort != "off"}
     if model.startswith("gemini-2.5"):
         # Pro cannot be switched off: 128 is its least.

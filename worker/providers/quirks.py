@@ -145,7 +145,7 @@ _ROWS = (
     ProviderRow(
         name="google",
         api=Api.GOOGLE,
-        base_url="https://generativelanguage.googleapis.com/v1beta",
+        base_url="https://generativelanguage.googleapis.com/v1",
         key_env="GEMINI_API_KEY",
     ),
     ProviderRow(

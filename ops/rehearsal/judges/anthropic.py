@@ -33,8 +33,10 @@ MAX_BREAKPOINTS = 4
 """Prompt caching guide: up to 4 cache breakpoints."""
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_NEWEST = re.compile(r"claude-(?:opus|sonnet|haiku)-(?:4-[6-9]|[5-9])")
-"""Models without prefill; see the builder's table."""
+_TO_4_5 = re.compile(
+    r"claude-(?:[123]|instant|(?:opus|sonnet|haiku)-4(?:-[0-5])?(?:-\d{8})?(?!-?\d))"
+)
+"""Claude up to 4.5; later models take no sampling settings and no prefill."""
 
 
 class AnthropicJudge:
@@ -70,6 +72,10 @@ class AnthropicJudge:
 def _check_options(request: MessagesRequest) -> None:
     if any(not stop.strip() for stop in request.stop_sequences or []):
         raise Complaint("stop_sequences: each stop sequence must contain non-whitespace")
+    if _is_adaptive(request.model):
+        for name in ("temperature", "top_p", "top_k"):
+            if getattr(request, name) is not None:
+                raise Complaint(f"{name}: `{name}` is not supported by this model")
     if request.temperature is not None and request.top_p is not None:
         raise Complaint(
             "`temperature` and `top_p` cannot both be specified for this model. "
@@ -113,8 +119,12 @@ def _check_contents(request: MessagesRequest) -> None:
         _check_prefill(last, request.model)
 
 
+def _is_adaptive(model: str) -> bool:
+    return "claude" in model and _TO_4_5.search(model) is None
+
+
 def _check_prefill(message: Message, model: str) -> None:
-    if _NEWEST.match(model):
+    if _is_adaptive(model):
         raise Complaint(
             "This model does not support assistant message prefill. "
             "The conversation must end with a user message."

@@ -93,7 +93,7 @@ class ThinkingConfig(_Shape, kw_only=True):
 
     include_thoughts: bool = False
     thinking_budget: int | None = None
-    thinking_level: Literal["minimal", "low", "medium", "high"] | None = None
+    thinking_level: Literal["MINIMAL", "LOW", "MEDIUM", "HIGH"] | None = None
 
 
 class GenerationConfig(_Shape, kw_only=True):

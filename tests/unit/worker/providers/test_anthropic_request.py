@@ -14,15 +14,16 @@ from shared.messages import (
 )
 from shared.turns import Sampling
 from tests.support.asked import TOOL, asked, body_of, built, call, result, said, user
+from worker.providers.anthropic_request import is_adaptive
 from worker.providers.bodies import GO_ON, PLACEHOLDER
 from worker.providers.requests import Endpoint
 
-BY = ("anthropic", "claude-a")
+BY = ("anthropic", "claude-haiku-4-5")
 MARK = {"type": "ephemeral"}
 SIGNED = ThinkingBlock(thinking="hm", thinking_signature="U0lH")
 
 
-def body(*messages: Message, model: str = "claude-a", **more: Any) -> Any:
+def body(*messages: Message, model: str = "claude-haiku-4-5", **more: Any) -> Any:
     return body_of(asked("anthropic", model, *messages, **more))
 
 
@@ -41,7 +42,7 @@ def text(value: str) -> dict[str, str]:
 
 def test_a_plain_request_is_whole():
     assert body(system="Be kind.", tools=(TOOL,)) == {
-        "model": "claude-a",
+        "model": "claude-haiku-4-5",
         "tools": [
             {
                 "name": "roll",
@@ -61,7 +62,7 @@ def test_a_plain_request_is_whole():
     ["https://api.anthropic.com", "https://proxy.example/v1", "https://proxy.example/v1/"],
 )
 def test_the_version_stands_once_in_the_url(base_url: str):
-    request = built(asked("anthropic", "claude-a"), Endpoint(base_url=base_url))
+    request = built(asked("anthropic", "claude-haiku-4-5"), Endpoint(base_url=base_url))
     assert request.url.count("/v1/messages") == 1
     headers = dict(request.headers)
     assert headers["anthropic-version"] == "2023-06-01"
@@ -69,7 +70,7 @@ def test_the_version_stands_once_in_the_url(base_url: str):
 
 
 def test_the_key_has_its_own_header():
-    assert dict(built(asked("anthropic", "claude-a")).headers)["x-api-key"] == "sk-test"
+    assert dict(built(asked("anthropic", "claude-haiku-4-5")).headers)["x-api-key"] == "sk-test"
 
 
 class TestCacheMarks:
@@ -102,6 +103,25 @@ class TestSampling:
     def test_what_was_refused_before_is_left_out(self):
         sampling = Sampling(temperature=0.5)
         assert "temperature" not in body(sampling=sampling, without=frozenset({"temperature"}))
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("claude-3-7-sonnet-20250219", False),
+        ("claude-sonnet-4-20250514", False),
+        ("claude-opus-4-1-20250805", False),
+        ("claude-sonnet-4-5", False),
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", False),
+        ("claude-opus-4-6", True),
+        ("claude-opus-4-8", True),
+        ("claude-sonnet-5", True),
+        ("claude-fable-5-2", True),
+        ("glm-4.6", False),
+    ],
+)
+def test_claude_since_4_6_is_adaptive(model: str, expected: bool):
+    assert is_adaptive(model) is expected
 
 
 class TestThinking:

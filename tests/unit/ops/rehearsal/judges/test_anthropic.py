@@ -83,6 +83,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
         [user("a"), said("b")],
         {"model": "claude-opus-4-7"},
     ),
+    ("is not supported by this model", [], {"model": "claude-opus-5", "temperature": 1}),
     ("cannot both be specified", [], {"temperature": 0.5, "top_p": 0.9}),
     ("must contain non-whitespace", [], {"stop_sequences": ["\n"]}),
     ("A maximum of 4 blocks", [user(*[MARKED] * 5)], {}),
