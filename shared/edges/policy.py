@@ -89,7 +89,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 def _lost(state: TurnState) -> TurnFailed:
     return msgspec.structs.replace(
-        _failed(Cause.WORKER_LOST, FailureCategory.INTERNAL, "The reply was cut off on our side."),
+        _failed(
+            Cause.WORKER_LOST,
+            FailureCategory.INTERNAL,
+            "The process that wrote the answer was lost.",
+        ),
         state=state,
         retryable=True,
     )

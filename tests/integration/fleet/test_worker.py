@@ -16,6 +16,7 @@ from shared.edges.redis import within
 from shared.keys import Keys
 from shared.segments import TurnDone, TurnFailed
 from shared.turns import TurnOutcome, TurnState
+from tests.support.servers import RedisServer
 from tests.support.turns import out_entries, segment, turn, with_policy
 from worker.edges.fleet.jobs import encode_job
 from worker.edges.fleet.lease import Lease
@@ -342,7 +343,7 @@ async def test_a_worker_that_lost_its_lease_stops_in_silence(
     start: Start, queue: TurnQueue, records: TurnRecords, client: Redis, keys: Keys
 ):
     """A stalled worker: its lease ends, it may even claim the same turn again itself."""
-    stalled = with_policy(queue, lease_ms=30, reap_gap_ms=3_600_000)
+    stalled = with_policy(queue, lease_ms=300, reap_gap_ms=3_600_000)
     attempts: list[Lease] = []
     cancelled: list[int] = []
 
@@ -364,6 +365,59 @@ async def test_a_worker_that_lost_its_lease_stops_in_silence(
     assert cancelled == [1]
     assert [envelope.attempt for envelope in await out_entries(client, keys)] == [2]
     assert [(m.cause, m.became) for m in fleet.mishaps] == [("worker_lost", "queued")]
+
+
+async def test_a_worker_outlasts_its_server(
+    start: Start, queue: TurnQueue, records: TurnRecords, server: RedisServer
+):
+    beats = 0
+
+    async def on_beat(worker: FleetWorker) -> None:
+        nonlocal beats
+        beats += 1
+
+    async with start(answer, beat_s=0.05, reap_s=0.05, on_beat=on_beat):
+        await queue.admit(turn("l1"))
+        assert await finished(records, "l1") is TurnState.DONE
+        server.kill()
+        await asyncio.sleep(0.3)
+        server.start()
+        before = beats
+        await queue.admit(turn("l2"))
+        assert await finished(records, "l2") is TurnState.DONE
+        async with asyncio.timeout(5):
+            while beats == before:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_worker_waits_for_a_server_that_is_not_there_yet(
+    start: Start, queue: TurnQueue, records: TurnRecords, server: RedisServer
+):
+    server.kill()
+    async with start(answer):
+        await asyncio.sleep(0.1)
+        server.start()
+        await queue.admit(turn("l1"))
+        assert await finished(records, "l1") is TurnState.DONE
+
+
+async def test_a_turn_without_a_server_ends_when_it_is_back(
+    start: Start, queue: TurnQueue, records: TurnRecords, server: RedisServer
+):
+    async def fail_alone(lease: Lease, outbox: Outbox) -> None:
+        server.kill()
+        raise ValueError
+
+    async with start(fail_alone, beat_s=0.1) as fleet:
+        await queue.admit(turn("l1"))
+        async with asyncio.timeout(5):
+            while server.process is not None:
+                await asyncio.sleep(0.01)
+        server.start()
+        assert await finished(records, "l1") is TurnState.FAILED
+        async with asyncio.timeout(5):
+            while not fleet.mishaps:
+                await asyncio.sleep(0.01)
 
 
 async def test_a_beat_tells_a_worker_that_its_turn_is_gone(

@@ -1,7 +1,7 @@
 """The end of a lease: what is written for a turn whose job is over.
 
-Comes in: a lease after its job. Goes out: a terminal event, a hand-back, or nothing, because the job
-wrote its own or somebody else has the turn. `FleetWorker` uses it.
+Comes in: a lease after its job. Goes out: a terminal event, a hand-back, or nothing, because the
+job wrote its own or somebody else has the turn. `FleetWorker` uses it.
 """
 
 from shared.causes import Cause
@@ -14,7 +14,7 @@ FAILED = TurnFailed(
     cause=Cause.INTERNAL_ERROR,
     category=FailureCategory.INTERNAL,
     count=-1,
-    headline="Something went wrong on our side.",
+    headline="Something went wrong inside this bot.",
     fault=Fault.TURNFLEET,
 )
 """What a channel hears of a job that ended in an unforeseen way; -1 counts what was accepted."""

@@ -1,5 +1,6 @@
 from shared.config import Settings
 from shared.edges.policy import LEASE_MS, Policy
+from shared.i18n import load_texts
 from shared.segments import AttemptSuperseded, TurnDone, TurnFailed
 from shared.turns import TurnState
 from shared.wire import decode_turn_event
@@ -24,6 +25,12 @@ def test_ready_made_events_are_events():
         assert isinstance(event, TurnFailed)
         assert (event.cause, event.count, event.state) == (cause, 3, state)
         assert event.headline
+
+
+def test_a_lost_worker_is_told_in_the_words_of_the_catalog():
+    event = filled(Policy.of(Settings()).lost)
+    assert isinstance(event, TurnFailed)
+    assert event.headline == load_texts().text("failure.worker_lost")
 
 
 def test_limits_come_from_the_settings():
