@@ -41,7 +41,7 @@ def kill(up: Running, service: str) -> None:
 def test_a_fleet_answers_fails_in_view_and_stops(turnfleet: Turnfleet):
     with turnfleet.running("up", ready="turnfleet is up") as up:
         answered = turnfleet.run("turns", "send", "hello")
-        assert (answered.returncode, PLAIN in answered.stdout) == (0, True), answered.stderr
+        assert (answered.exit_code, PLAIN in answered.stdout) == (0, True), answered.stderr
         failed = turnfleet.json("turns", "send", "hello", "--model", "no-such-model")
         assert isinstance(failed, dict)
         assert failed["cause"] == "model_not_found"
@@ -49,14 +49,14 @@ def test_a_fleet_answers_fails_in_view_and_stops(turnfleet: Turnfleet):
         (error,) = json.loads(turnfleet.run("errors", "list", "-o", "json").stdout)
         assert (error["turn_id"], error["error_type"]) == (failed["turn_id"], "model_not_found")
         examined = turnfleet.run("doctor", "--strict")
-        assert examined.returncode == 0, examined.stdout
+        assert examined.exit_code == 0, examined.stdout
         pids = [up.pid_of(service) for service in SERVICES]
         assert up.stop() == 0
         assert not any(is_running(pid) for pid in pids)
         processes = {line["process"] for line in up.lines()}
         assert {"up", "gateway", "worker", "recorder"} <= processes
     gone = turnfleet.run("turns", "list")
-    assert (gone.returncode, "turnfleet up" in gone.stderr) == (Exit.BAD_INPUT, True)
+    assert (gone.exit_code, "turnfleet up" in gone.stderr) == (Exit.BAD_INPUT, True)
 
 
 def test_whatever_is_killed_comes_back(turnfleet: Turnfleet):
@@ -64,7 +64,7 @@ def test_whatever_is_killed_comes_back(turnfleet: Turnfleet):
         for service in SERVICES:
             kill(up, service)
         answered = turnfleet.run("turns", "send", "after the kills")
-        assert answered.returncode == 0, answered.stderr
+        assert answered.exit_code == 0, answered.stderr
         assert PLAIN in answered.stdout
 
 
@@ -75,8 +75,8 @@ def test_the_embedded_server_comes_back_with_its_data(turnfleet: Turnfleet):
         for pid in _servers(turnfleet.data_dir):
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: "server.restarted" in up.output)
-        assert turnfleet.run("turns", "show", str(failed["turn_id"])).returncode == 0
-        assert turnfleet.run("turns", "send", "hello").returncode == 0
+        assert turnfleet.run("turns", "show", str(failed["turn_id"])).exit_code == 0
+        assert turnfleet.run("turns", "send", "hello").exit_code == 0
 
 
 def test_nobody_survives_a_killed_supervisor(turnfleet: Turnfleet):
@@ -88,7 +88,7 @@ def test_nobody_survives_a_killed_supervisor(turnfleet: Turnfleet):
 
 def test_a_fleet_that_cannot_start_says_why_and_ends_with_2(turnfleet: Turnfleet):
     turnfleet.environment["TURNFLEET_FRONT"] = "telepathy"
-    done = turnfleet.run("up", "--workers", "1")
+    done = turnfleet.run_alone("up", "--workers", "1")
     assert done.returncode == Exit.BAD_INPUT
     assert "TURNFLEET_FRONT=telepathy" in done.stderr
     assert "gateway cannot start" in done.stderr

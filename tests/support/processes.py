@@ -10,6 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from typer.testing import CliRunner, Result
+
+from ops.cli.main import app
+
 LIMIT_S = 60.0
 
 
@@ -30,8 +34,13 @@ class Turnfleet:
         for name, value in settings.items():
             self.environment[f"TURNFLEET_{name.upper()}"] = value
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command to its end."""
+    def run(self, *arguments: str) -> Result:
+        """Runs a short command to its end, in this process: a second less than in its own."""
+        with _only(self.environment):
+            return CliRunner().invoke(app, list(arguments))
+
+    def run_alone(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command to its end, as a process."""
         return subprocess.run(
             [sys.executable, "-m", "ops", *arguments],
             env=self.environment,
@@ -59,6 +68,18 @@ class Turnfleet:
             yield running
         finally:
             running.end()
+
+
+@contextlib.contextmanager
+def _only(environment: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 class Running:

@@ -1,10 +1,12 @@
 """`turnfleet errors` and `db` over both databases."""
 
 import asyncio
+import contextlib
 import csv
 import io
 import json
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from ops.store.migrate import upgrade
 from ops.triage import ErrorFilter, ErrorRecord, list_errors
 from shared.failures import ErrorReport, ReportCategory
 from tests.support.cli import Command
+from tests.support.postgres import fresh_database
 from tests.support.reports import a_report
 
 NOW_MS = time.time_ns() // 1_000_000
@@ -58,10 +61,18 @@ def fill(url: str, tmp_path: Path, reports: list[ErrorReport]) -> None:
     asyncio.run(run())
 
 
-@pytest.fixture
-def turnfleet(empty_url: str, tmp_path: Path) -> Command:
-    fill(empty_url, tmp_path, REPORTS)
-    return Command(tmp_path, {"database_url": empty_url})
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def turnfleet(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Command]:
+    """The command over a database with the four errors; these tests only read."""
+    home = tmp_path_factory.mktemp("home")
+    with contextlib.ExitStack() as stack:
+        url = f"sqlite:///{home}/store.db"
+        if request.param == "postgresql":
+            url = stack.enter_context(fresh_database(request.getfixturevalue("postgres")))
+        fill(url, home, REPORTS)
+        yield Command(home, {"database_url": url})
 
 
 def ids(turnfleet: Command, *options: str) -> list[str]:

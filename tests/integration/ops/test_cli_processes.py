@@ -67,7 +67,9 @@ def test_the_recorder_records_until_it_is_told_to_stop(server: RedisServer, tmp_
     other = Turnfleet(tmp_path, redis_url=server.url, cell="recorded")
 
     def is_recorded() -> bool:
-        return '"errors":11' in other.run("db", "status", "-o", "json").stdout.replace(" ", "")
+        return '"errors":11' in other.run_alone("db", "status", "-o", "json").stdout.replace(
+            " ", ""
+        )
 
     asyncio.run(fill())
     with signalled_when(is_recorded, signal.SIGTERM):
@@ -76,7 +78,7 @@ def test_the_recorder_records_until_it_is_told_to_stop(server: RedisServer, tmp_
     messages = [json.loads(line)["msg"] for line in result.stdout.splitlines()]
     assert messages[0] == "recorder.started"
     assert messages[-1] == "recorder.stopped"
-    assert other.run("errors", "list").returncode == 0
+    assert other.run_alone("errors", "list").returncode == 0
 
 
 @pytest.mark.parametrize("noun", ["recorder", "worker", "gateway"])
@@ -112,8 +114,8 @@ def test_up_runs_a_fleet_until_ctrl_c():
 
         def is_answered() -> bool:
             # The look of `up` at its own processes comes a little later than the doctor's.
-            is_whole = other.run("doctor", "--strict").returncode == 0
-            return is_whole and other.run("turns", "send", "hello").returncode == 0
+            is_whole = other.run_alone("doctor", "--strict").returncode == 0
+            return is_whole and other.run_alone("turns", "send", "hello").returncode == 0
 
         with signalled_when(is_answered, signal.SIGINT):
             result = command("up", "--workers", "1")
