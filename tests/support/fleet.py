@@ -68,6 +68,7 @@ class ProcessFleet:
         self.keys = Keys(options.cell, options.partitions)
         self.queue = TurnQueue(self.redis, self.keys, Settings(), policy=options.policy())
         self.workers: list[WorkerProcess] = []
+        self._started = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,10 +80,10 @@ class ProcessFleet:
 
     async def start(self, count: int = 1) -> list[WorkerProcess]:
         """Starts more workers."""
-        first = len(self.workers)
+        names = [f"w{self._started + n}" for n in range(count)]
+        self._started += count
         started = [
-            WorkerProcess(msgspec.structs.replace(self.options, worker_id=f"w{first + n}"))
-            for n in range(count)
+            WorkerProcess(msgspec.structs.replace(self.options, worker_id=name)) for name in names
         ]
         self.workers += started
         for worker in started:
