@@ -15,11 +15,11 @@ import pytest
 from shared import __version__
 from shared.config import Settings
 from shared.errors import ConfigError
+from shared.log_lines import JsonFormatter
 from shared.logs import (
     DIAGNOSTICS,
     QUEUE_LINES,
     QUIET,
-    JsonFormatter,
     OnCrash,
     bound,
     fields,
