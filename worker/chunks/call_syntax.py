@@ -20,6 +20,8 @@ from shared.turns import ToolSpec
 from worker.chunks.pieces import Called
 from worker.normalize.partial_json import MAX_ARGUMENT_DEPTH, final_arguments
 
+MAX_CALL_CHARS = 8192
+"""A candidate over this is text, complete or not: the origin's bound, and one of memory."""
 MAX_SPACES = 8
 """Between name and parenthesis; more is prose."""
 
@@ -178,7 +180,8 @@ class CallReader:
         size = len(text) - start
         if size < self._check_at and not final:
             return Undecided.WAIT
-        found = _KWARGS.match(text, start, partial=True)
+        # The library looks for what a match must contain up to the end, hence the end.
+        found = _KWARGS.match(text, start, start + MAX_CALL_CHARS, partial=True)
         if found is None:
             return Undecided.NO
         if found.partial:

@@ -179,10 +179,11 @@ class ChunkProcessor:
     # ------------------------------------------------------------------------------ stages
 
     def _text_delta(self, event: TextDelta) -> list[Piece]:
+        dropped = self._dedup.dropped_chars
         new = self._dedup.feed(event.delta)
-        is_new_block = event.index != self._text_index
+        goes_on = event.index == self._text_index or self._dedup.dropped_chars > dropped
         pieces: list[Piece] = []
-        if is_new_block and self._is_parted(event.index, new):
+        if not goes_on and self._is_parted(event.index, new):
             pieces = self._through_tags(PARAGRAPH)
         self._text_index = self._last_index = event.index
         return pieces + self._through_tags(new)
@@ -256,8 +257,6 @@ class ChunkProcessor:
         return chunks
 
     def _said(self, text: str) -> list[ProcessedChunk]:
-        if not text:
-            return []
         self._has_text = self._has_text or not text.isspace()
         return [TextChunk(content=text, serving_provider=self._meta().serving_provider)]
 

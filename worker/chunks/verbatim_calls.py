@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from shared.turns import ToolSpec
 from worker.chunks.call_syntax import (
+    MAX_CALL_CHARS,
     MAX_SPACES,
     CallReader,
     Match,
@@ -25,8 +26,8 @@ from worker.chunks.pieces import Called, HoldTimer, Piece, Visible, merged
 from worker.chunks.tool_dialects import DIALECTS, MarkupDialect, cut_call
 from worker.text.scanner import FENCE_TICKS
 
-MAX_CALL_CHARS = 8192
-"""A candidate over this is text, complete or not: the origin's bound, and one of memory."""
+MAX_TICKS = 16
+"""A longer run of backticks is around no call; it is given out as it comes."""
 HOLD_S = 4.0
 """What may become the name of a tool waits this long, as other holds of text do."""
 STALL_S = 10.0
@@ -34,6 +35,7 @@ STALL_S = 10.0
 minute, but not with such a pause."""
 
 _TICKS = re.compile(r"`*+")
+_FENCE = re.compile(r"`{3,}")
 _FENCE_INFO = re.compile(r"`{3,}+[\w+#.-]{0,40}[ \t]{0,8}\r?\n\s*+|`{3,}+\s*+")
 _PARTIAL_FENCE = re.compile(r"`{3,}+[\w+#.-]{0,40}[ \t]{0,8}\r?")
 _FENCE_END = re.compile(r"\s*+(?P<ticks>`*+)")
@@ -57,6 +59,7 @@ class VerbatimCallParser:
         self._at = 0  # of `_data`, where the undecided begins
         self._before = ""  # the last character before `_data`, for the word boundary
         self._code: re.Pattern[str] | None = None  # what ends the code that we are in
+        self._absorbs_ticks = False  # a run of backticks goes on whose meaning is known
         self._readers: dict[int, CallReader] = {}  # of the candidate, by place in `_data`
         self._searched = 0  # of a markup candidate: no closing marker before this place
         self._out: list[Piece] = []
@@ -123,6 +126,10 @@ class VerbatimCallParser:
 
     def _step(self, *, final: bool) -> bool:
         """Decides the next piece; false if more text is needed."""
+        if self._absorbs_ticks:
+            self._give_out(self._at + self._run_length(self._at))
+            self._absorbs_ticks = self._at == len(self._data)
+            return not self._absorbs_ticks
         if self._code is not None:
             return self._pass_code(self._code, final=final)
         self._has_begun = False
@@ -164,6 +171,11 @@ class VerbatimCallParser:
     def _pass_code(self, end: re.Pattern[str], *, final: bool) -> bool:
         found = end.search(self._data, self._at)
         ticks = 0 if final else len(self._data) - len(self._data.rstrip("`"))
+        if ticks > MAX_TICKS:  # it closes a fence, and no inline code
+            self._give_out(len(self._data))
+            self._code = None if end is _FENCE else end
+            self._absorbs_ticks = True
+            return False
         if found is None or (ticks and found.end() == len(self._data)):
             self._give_out(max(self._at, len(self._data) - ticks))
             return False
@@ -179,8 +191,9 @@ class VerbatimCallParser:
             self._give_out(found.end() if found else self._at + 1)
             return
         inline = rf"(?<!`)`{{{run}}}(?!`)|\n"
-        self._code = re.compile(inline if run < FENCE_TICKS else "`{3,}")
+        self._code = _FENCE if run >= FENCE_TICKS else re.compile(inline)
         self._give_out(self._at + run)
+        self._absorbs_ticks = self._at == len(self._data)
 
     def _run_length(self, at: int) -> int:
         found = _TICKS.match(self._data, at)
@@ -191,6 +204,8 @@ class VerbatimCallParser:
     def _candidate(self, *, final: bool) -> Match | Undecided:
         """What stands at `_at`."""
         run = self._run_length(self._at)
+        if run > MAX_TICKS:
+            return Undecided.NO
         if run and self._at + run == len(self._data) and not final:
             return Undecided.WAIT
         if run >= FENCE_TICKS:

@@ -29,6 +29,7 @@ def strip(text: str) -> str:
         ('<think lang="en" depth=2>x</think>y', "{x}y"),
         ("<think/>y<think />", "y"),
         ("<think>a<think>b</think>¦c¦</think>d", "{abc}d"),
+        ("<think>a < b</think>c", "{a < b}c"),
         ("<think>open to the end", "{open to the end}"),
         ("Sorry >_<", "Sorry >_<"),
         ("List<String", "List<String"),
@@ -37,8 +38,8 @@ def strip(text: str) -> str:
         ("<|im_end|> stays", "<|im_end|> stays"),
     ],
     ids=["cut tags", "any case", "thinking", "other names", "namespace", "attributes", "empty tags",
-         "nested", "unclosed", "trailing bracket", "trailing word", "other tags", "no tags",
-         "other tokens"],
+         "nested", "bracket in it", "unclosed", "trailing bracket", "trailing word", "other tags",
+         "no tags", "other tokens"],
 )  # fmt: skip
 def test_tags(text, shown):
     assert strip(text) == shown
@@ -89,12 +90,11 @@ def test_a_closer_without_an_opener(text, shown, orphans):
 
 def test_a_closer_tells_later_guards_to_give_up_what_they_hold():
     tags = ThinkTagStripper()
-    tags.feed("held")
-    assert not tags.reaches_back
-    tags.feed("</think>")
-    assert tags.reaches_back
-    tags.feed("<think>a</think>b</think>")
-    assert not tags.reaches_back
+    seen = []
+    for delta in ("held", "</think>", "<think>a</think>b</think>"):
+        tags.feed(delta)
+        seen.append(tags.reaches_back)
+    assert seen == [False, True, False]
 
 
 @pytest.mark.parametrize(
