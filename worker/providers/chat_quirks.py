@@ -7,8 +7,8 @@ Comes in: pieces of a request body. Goes out: the same, as a vendor wants them. 
 import re
 from typing import assert_never
 
-from shared.messages import ContentBlock
-from worker.providers.bodies import PLACEHOLDER, Json, calls_of, thinking_of
+from shared.messages import ContentBlock, OpaqueBlock, ThinkingBlock
+from worker.providers.bodies import PLACEHOLDER, Json, calls_of
 from worker.providers.quirks import Quirks, ThinkingStyle
 from worker.providers.requests import ModelRequest
 
@@ -60,15 +60,22 @@ _SIGNING = ("anthropic/", "google/")
 
 
 def reasoning_details_of(blocks: list[ContentBlock], model: str) -> list[Json]:
-    """Reasoning as OpenRouter's list (openrouter.ai/docs, preserving reasoning)."""
+    """Reasoning as OpenRouter's list (openrouter.ai/docs, preserving reasoning).
+
+    Encrypted entries, which only their maker reads, travel as opaque blocks.
+    """
     details: list[Json] = []
-    for block in thinking_of(blocks):
-        entry: Json = {"type": "reasoning.text", "text": block.thinking}
-        if block.thinking_signature is not None:
-            entry["signature"] = block.thinking_signature
-        elif model.startswith(_SIGNING):
-            continue
-        details.append(entry)
+    for block in blocks:
+        match block:
+            case OpaqueBlock(raw=dict() as raw) if raw.get("type") == "reasoning.encrypted":
+                details.append(raw)
+            case ThinkingBlock(thinking_signature=str() as signature):
+                text = block.thinking
+                details.append({"type": "reasoning.text", "text": text, "signature": signature})
+            case ThinkingBlock() if not model.startswith(_SIGNING):
+                details.append({"type": "reasoning.text", "text": block.thinking})
+            case _:
+                pass
     return details
 
 

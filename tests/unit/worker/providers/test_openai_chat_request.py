@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shared.messages import ImageBlock, Message, Role, TextBlock, ThinkingBlock
+from shared.messages import ImageBlock, Message, OpaqueBlock, Role, TextBlock, ThinkingBlock
 from shared.turns import Sampling
 from tests.support.asked import TOOL, asked, body_of, built, call, result, said, user
 from worker.providers.bodies import GO_ON, PLACEHOLDER
@@ -257,6 +257,15 @@ class TestReasoningBack:
         )
         messages = messages_of("openrouter", model, user("hi"), answer)
         assert [entry["text"] for entry in messages[1]["reasoning_details"]] == ["hm"]
+
+    def test_openrouter_gets_its_encrypted_entries_back_in_order(self):
+        entry = {"type": "reasoning.encrypted", "data": "RU5D", "format": "x", "index": 0}
+        own = OpaqueBlock(provider="openrouter", raw=entry)
+        search = OpaqueBlock(provider="openrouter", raw={"type": "web_search"})
+        answer = said(self.SIGNED, own, search, "a", by=("openrouter", "x/y"))
+        details = messages_of("openrouter", "x/y", user("hi"), answer)[1]["reasoning_details"]
+        assert [detail["type"] for detail in details] == ["reasoning.text", "reasoning.encrypted"]
+        assert details[1] == entry
 
     def test_openrouter_without_reasoning_has_no_list(self):
         answer = said("a", by=("openrouter", "x/y"))
