@@ -32,7 +32,9 @@ def parse_partial_json(text: str) -> dict[str, object]:
         )
     except ValueError:  # also on an unpaired surrogate, and beyond 200 levels
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return value if "\\u0000" not in text else _judged(scrub(value))[0]
 
 
 class ArgumentText:

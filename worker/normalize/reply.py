@@ -81,9 +81,7 @@ class Reply:
         if self.ended:
             events, self._last_events = self._last_events, []
             return events
-        events = self.events
-        if events:
-            self.events = []
+        events, self.events = self.events, []
         return events
 
     @property

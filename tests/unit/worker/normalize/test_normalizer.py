@@ -30,6 +30,13 @@ def test_nothing_comes_after_the_terminal_event():
     assert normalizer.flush() == []
 
 
+def test_list_that_was_returned_is_the_callers():
+    normalizer = normalizer_for("custom", "m")
+    events = normalizer.feed(b"")
+    assert len(normalizer.flush()) == 1
+    assert events == []
+
+
 def test_marker_without_its_blank_line_ends_the_stream():
     run = streams.run("custom", [wire.sse(wire.STOP) + b"data: [DONE]"])
     assert isinstance(run.end, Done)
