@@ -23,6 +23,7 @@ _ORPHAN = re.compile(r"[\s.,!?;:。！？、，…)\]}」』”\"']*")
 MAX_ORPHAN_CHARS = 40
 """Punctuation alone joins what follows; a longer run of it is a drawing."""
 
+_STYLED = frozenset({Kind.EMPHASIS, Kind.SPOILER})
 _NEVER_CLOSED = frozenset({Kind.PAREN, Kind.BRACKET, Kind.QUOTE, Kind.PAIR})
 
 
@@ -266,13 +267,16 @@ class Boundaries:
         cut = last_boundary(text, limit)
         base = self._window.base
         for position, before, after in self._markers.moved_marks():
-            at = position - base
-            if at == cut and len(after) > len(before):
-                cut = max(after[-1].pos - base, 1)  # not right behind an opener
-            elif len(after) < len(before):
-                closer = before[-1].marker
-                if cut < at <= cut + len(closer) and text[cut:at] == closer:
-                    cut = at  # not right in front of a closer
+            end = position - base
+            if len(after) > len(before):
+                start = after[-1].pos - base
+                if start < cut <= end:
+                    cut = max(start, 1)  # not in an opener or right behind it
+                continue
+            closed = [item.marker for item in before if item.kind in _STYLED and item not in after]
+            start = end - sum(map(len, closed))
+            if start <= cut < end and text[start:end].strip("*~|") == "":
+                cut = end  # not in a closer or right in front of it
         return cut
 
 

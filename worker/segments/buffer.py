@@ -83,6 +83,11 @@ class SegmentBuffer:
             return []
         return self._advance()
 
+    @property
+    def stopped(self) -> bool:
+        """The speaker guard ended the reply: nothing more will come, the stream can be closed."""
+        return self._composer.silent
+
     def tick(self, now_s: float) -> list[Segment]:
         """Lets holds expire when no text came for a while; `now_s` is the driver's clock.
 

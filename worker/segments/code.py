@@ -21,7 +21,6 @@ from worker.text.graphemes import fits, fitting_length, last_boundary
 from worker.text.lexicon import is_visible
 
 _INFO = regex.compile(rf"(?P<info>[A-Za-z0-9_+\-.#]{{0,{MAX_INFO_CHARS}}})[ \t]{{0,8}}\n")
-_MAX_INFO_LINE = 40  # more than any info line that `_INFO` takes
 _MARKS = re.compile(r"\n|`+|~+")
 _MARKS_IN_SPOILER = re.compile(r"\n|`+|~+|\|+")
 _QUOTED = re.compile(r" {0,3}(>|>>>) ?")
@@ -129,10 +128,8 @@ class CodeReader:
     def _open_fence(self, run: str, data: str, after: int, final: bool) -> int:
         """Begins a block if there is one here; otherwise changes nothing."""
         line = _INFO.match(data, after, partial=not final)
-        if line is not None and line.partial and len(data) - after < _MAX_INFO_LINE:
-            return NEED_MORE
         if line is not None and line.partial:
-            line = None
+            return NEED_MORE
         if line is None and not self._opens_without_info(data, after, final):
             return after
         window = self._scan.window

@@ -36,7 +36,11 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Composer:
-    """Gives segments their numbers and offsets, without a gap and without an empty one."""
+    """Gives segments their numbers and offsets, without a gap and without an empty one.
+
+    Attributes:
+        silent: a guard ended the reply; what follows is not shown.
+    """
 
     def __init__(self, turn_id: str, attempt: int, mode: DeliveryMode, limits: Limits) -> None:
         self._turn_id = turn_id
@@ -47,7 +51,7 @@ class Composer:
         self._end = 0
         self._out: list[Segment] = []
         self._white = ""  # white space since the last piece
-        self._silent = False
+        self.silent = False
         self._pack: list[Piece] = []
         self._pack_text: list[str] = []
         self._pack_units = 0
@@ -61,18 +65,13 @@ class Composer:
         """Notes white space that stands alone."""
         self._white += white
 
-    @property
-    def silent(self) -> bool:
-        """The reply was ended by a guard: what follows is not shown."""
-        return self._silent
-
     def silence(self) -> None:
         """Ends the reply here: no further piece is taken."""
-        self._silent = True
+        self.silent = True
 
     def give(self, piece: Piece) -> None:
         """Takes the next piece."""
-        if self._silent:
+        if self.silent:
             return
         if not self._packs:
             self._emit(piece)

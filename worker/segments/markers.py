@@ -65,10 +65,7 @@ class Markers:
 
     def read(self, run: str, before: str, after: str, pos: int) -> bool:
         """Takes the run that starts at `pos` between two characters; True if the stack changed."""
-        reader = _READERS.get(run[0])
-        if reader is None:
-            return False
-        stack = reader(self.stack, run, before, after, pos)
+        stack = _READERS[run[0]](self.stack, run, before, after, pos)
         if stack is self.stack:
             return False
         self.put(stack, pos + len(run))

@@ -114,7 +114,7 @@ class ProseReader:
                     break
             if not self._knows_line(data, start, final):
                 break
-            follows = self._mark is not None and self._follow(data[start])
+            follows = self._follow(self._mark, data[start]) if self._mark else None
             found = search(data, start)
             if found is None or found.start() > start:
                 start = self._text(data, start, found.start() if found else size, follows)
@@ -139,30 +139,31 @@ class ProseReader:
     def stall(self) -> None:
         """Nothing came for a while: what is finished and balanced is a boundary."""
         scan = self._scan
-        if self._blank_end is not None:
-            end, self._blank_end = self._blank_end, None
-            scan.boundaries.candidate(end)
+        self._end_paragraph()
         if scan.reader.holds_prose:
             scan.boundaries.stall(lines_only=scan.mode is DeliveryMode.LINE)
 
     def finish(self) -> None:
         """Nothing follows: boundaries that waited are ones."""
-        if self._blank_end is not None:
-            end, self._blank_end = self._blank_end, None
-            self._scan.boundaries.candidate(end)
-        if self._mark is not None:
-            mark, self._mark = self._mark, None
+        self._end_paragraph()
+        mark, self._mark = self._mark, None
+        if mark is not None:
             self._scan.boundaries.candidate(mark.end)
 
-    def _text(self, data: str, start: int, stop: int, follows: bool) -> int:
+    def _end_paragraph(self) -> None:
+        end, self._blank_end = self._blank_end, None
+        if end is not None:
+            self._scan.boundaries.candidate(end)
+
+    def _text(self, data: str, start: int, stop: int, follows: SentenceMark | None) -> int:
         """Consumes plain text; one character only while a sentence end waits."""
-        if follows:
+        if follows is not None:
             stop = self._scan.plain(data, start, start + 1)
-            self._stays(self._scan.window.pos)
+            follows.end = self._scan.window.pos
             return stop
         return self._scan.plain(data, start, stop if self._mark is None else start + 1)
 
-    def _step(self, data: str, start: int, follows: bool, final: bool) -> int:
+    def _step(self, data: str, start: int, follows: SentenceMark | None, final: bool) -> int:
         run = char = data[start]
         end = start + 1
         whole = _RUNS.get(char)
@@ -175,8 +176,8 @@ class ProseReader:
                 return NEED_MORE
         depth = len(self._scan.markers.stack)
         stop = self._steps.get(char, self._marker)(run, data, end, final)
-        if follows and stop != NEED_MORE and self._mark is not None:
-            self._close_sentence(opened=len(self._scan.markers.stack) > depth)
+        if follows is not None and stop != NEED_MORE:
+            self._close(follows, opened=len(self._scan.markers.stack) > depth)
         return stop
 
     # Lines
@@ -248,37 +249,30 @@ class ProseReader:
         self._mark = SentenceMark(kind, window.pos) if kind else None
         return end
 
-    def _follow(self, char: str) -> bool:
-        """Decides what waits by the next character; True if that stays with the sentence."""
-        mark, window = self._mark, self._scan.window
-        if mark is None:
-            return False
+    def _follow(self, mark: SentenceMark, char: str) -> SentenceMark | None:
+        """Decides what waits by the next character; the mark, if that stays with the sentence."""
+        window = self._scan.window
         line = max(window.line_start, window.base)
         if _HEADING.match(window.slice(line, mark.end)) or char == "\n":
             self._mark = None  # a heading stays whole; a line end is the boundary itself
-            return False
+            return None
         if not mark.spaced and char in CLOSING_MARKS:
-            return True
+            return mark
         ended = mark.kind is EndKind.FULL
         if not ended and char.isspace():
             if mark.kind is not EndKind.PLAIN:
                 mark.spaced = True
-                return False
+                return None
             ended = True
         self._mark = None
         if ended or (mark.spaced and mark.kind.allows(char)):
             self._scan.boundaries.candidate(mark.end)
-        return False
+        return None
 
-    def _stays(self, end: int) -> None:
-        if self._mark is not None:
-            self._mark = SentenceMark(self._mark.kind, end)
-
-    def _close_sentence(self, *, opened: bool) -> None:
-        """A mark behind a sentence end was read: it closes the sentence, or opens the next."""
-        mark = self._mark
-        if mark is None or not opened:
-            self._stays(self._scan.window.pos)
+    def _close(self, mark: SentenceMark, *, opened: bool) -> None:
+        """A run behind a sentence end was read: it closes the sentence, or opens the next."""
+        if not opened:
+            mark.end = self._scan.window.pos
             return
         self._mark = None
         if mark.kind is EndKind.FULL:

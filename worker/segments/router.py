@@ -6,6 +6,7 @@ here. Used by `worker.segments.buffer` only.
 """
 
 import re
+from typing import assert_never
 
 from worker.segments.prose import NEED_MORE
 from worker.segments.scan import Reader, Scan, Wake
@@ -52,6 +53,8 @@ class PrivateReader:
                     self._family, self._depth, self._inner = tag.family, 1, []
                     self._scan.reader = self
                 return tag.end
+            case _:
+                assert_never(tag)
 
     def read(self, data: str, start: int, *, final: bool) -> int:
         """Consumes a private block (see `Reader`)."""
@@ -71,6 +74,8 @@ class PrivateReader:
                 case Tag():
                     self._tag(tag, data[angle : tag.end])
                     start = tag.end
+                case _:
+                    assert_never(tag)
         return start
 
     def grew(self) -> None:

@@ -112,7 +112,9 @@ class Window:
 
     def offset(self, position: int) -> int:
         """The offset of `position` in the visible text (what was left out there comes before)."""
-        for start, shift in reversed(self._shifts):
-            if start <= position:
-                return position + shift
-        return position + self._shifts[0][1]
+        found = self._shifts[0][1]
+        for start, shift in self._shifts:
+            if start > position:
+                break
+            found = shift
+        return position + found

@@ -8,6 +8,7 @@ or more protects at once, until the next such run or the end.
 
 import re
 from enum import StrEnum
+from typing import assert_never
 
 MAX_UNSURE_CHARS = 180
 """How far a caller holds text that only a later backtick can make code: longer than any inline
@@ -109,3 +110,5 @@ class CodeScanner:
             case CodeState.FENCE:
                 if length >= FENCE_TICKS:
                     self.state = CodeState.PROSE
+            case _:
+                assert_never(self.state)

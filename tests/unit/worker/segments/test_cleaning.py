@@ -60,6 +60,13 @@ def test_the_reply_ends_at_another_speakers_label(mode: DeliveryMode):
     assert "".join(reply(text, Cleaning(speakers=("Ann",)), mode)) == "||Hi there||"
 
 
+def test_a_driver_learns_that_the_reply_was_ended():
+    buffer = SegmentBuffer("l1", 1, cleaning=Cleaning(speakers=("Ann",)))
+    assert buffer.feed("Hi\nAnn: x\n\ny") == buffer.feed("") or buffer.stopped
+    assert [segment.text for segment in buffer.flush()] == []
+    assert buffer.stopped
+
+
 def test_a_label_in_code_or_within_a_line_is_no_speaker():
     text = "`x\nAnn: y` and Ann: z"
     assert reply(text, Cleaning(speakers=("Ann",))) == [text]

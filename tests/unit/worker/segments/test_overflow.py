@@ -72,7 +72,58 @@ def test_a_marker_is_not_parted_from_its_text():
     for pad in range(990, 1003):
         found = texts("あ" * pad + "**" + "い" * 300 + "**う")
         assert all(part.count("**") in {0, 2} for part in found)
-        assert "****" not in "".join(found)
+        assert not any("****" in part for part in found)
+
+
+def test_a_closer_is_not_parted_from_its_text():
+    for count in range(990, 1003):
+        found = texts("**" + "あ" * count + "**" + "い" * 300)
+        assert all(part.count("**") in {0, 2} for part in found), found
+        assert not any("****" in part for part in found)
+
+
+def test_an_opener_in_astral_text_is_not_parted_from_its_text():
+    for count in range(540, 555):
+        found = texts("😀" * 400 + "(" + "😀" * count + "**" + "👍" * 400 + "** x)")
+        assert not any("****" in part for part in found)
+        assert sum(part.count("👍") for part in found) == 400
+
+
+def test_a_token_at_the_limit_is_seen_whole():
+    for count in range(980, 1001):
+        found = texts("あ" * count + "<:pog:123456789012345678>" + "い" * 300)
+        assert sum("<:pog:123456789012345678>" in part for part in found) == 1
+    for count in (5, 695, 699):
+        found = texts("a. " + "b" * count + ". https://example.com/" + "x" * 900 + " c. " * 100)
+        assert any("https://example.com/" + "x" * 900 in part for part in found)
+
+
+def test_lines_and_closed_sentences_are_places_to_cut():
+    assert texts("a line\n" * 300)[0] == ("a line\n" * 143).strip()
+    assert texts("A sentence (so.) " * 100)[0].endswith("so.)")
+
+
+def test_inline_code_at_the_limit_stays_whole():
+    for count in range(232, 242):
+        found = texts("word " * count + "`code with words` " + "word " * 100)
+        assert sum("`code with words`" in part for part in found) == 1
+
+
+def test_inline_code_that_ends_with_its_hold_loses_nothing():
+    for count in range(894, 903):
+        text = "`" + "x" * count + "\nb` c"
+        assert "".join("".join(texts(text)).split()) == "".join(text.split())
+
+
+def test_an_emphasis_whose_hold_ended_within_its_line_is_text_behind_it():
+    text = "**" + "word " * 190
+    assert texts(text + "\nnext\n", L) == [text.strip(), "next"]
+
+
+def test_a_packed_message_joins_what_was_cut_within_a_line():
+    run = Run(["word " * 900], DeliveryMode.AGGREGATED)
+    assert " ".join(run.texts).split() == ["word"] * 900
+    assert all(len(text) > 1800 for text in run.texts[:-1])
 
 
 def test_a_hold_ends_after_its_size():
@@ -92,8 +143,14 @@ def test_inline_code_over_a_blank_line_is_text():
 
 
 def test_a_hold_far_in_front_waits_for_its_end():
-    text = "word " * 20 + "(" + "word " * 150 + ") " + "word. " * 100
+    text = "word " * 100 + "(" + "word " * 150 + ") " + "word. " * 100
     assert texts(text)[0].count("(") == texts(text)[0].count(")") == 1
+
+
+def test_text_in_front_of_a_hold_is_cut_not_the_hold():
+    held = "(" + "So it is. " * 40 + ")"
+    found = texts("word " * 160 + held + " end. " * 100)
+    assert [held in part for part in found].count(True) == 1
 
 
 def test_limits_keep_their_proportions():
