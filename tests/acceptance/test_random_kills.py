@@ -15,12 +15,11 @@ import itertools
 import os
 import random
 import time
-from collections import defaultdict
 
 import pytest
 from redis.exceptions import RedisError
 
-from shared.edges.local_channel import local_turn_id
+from shared.edges.local_channel import LocalMessage, local_turn_id
 from shared.edges.records import TimelineEntry, TurnRecord
 from shared.errors import StoreError
 from shared.keys import DELIVERY_GROUP
@@ -83,32 +82,36 @@ class Nemesis:
         await asyncio.to_thread(process.start)
 
 
-async def post(running: House, channel: int, text: str) -> int:
-    """Posts a prompt, again while the server is away."""
+async def post(running: House, channel: int, text: str) -> None:
+    """Posts a prompt, again while the server is away: it may then stand there twice."""
     guild = 1 + channel % GUILDS
     while True:
         try:
-            return await running.channel.say(
-                channel, text, user_id=9, guild_id=guild, target=TARGET
-            )
+            await running.channel.say(channel, text, user_id=9, guild_id=guild, target=TARGET)
         except (RedisError, StoreError, OSError):
             await asyncio.sleep(0.1)
+        else:
+            return
 
 
-async def talk(running: House, rng: random.Random) -> dict[int, list[int]]:
-    """Posts every prompt, spread over the first seconds; gives the message ids by channel."""
-    asked: dict[int, list[int]] = defaultdict(list)
+async def talk(running: House, rng: random.Random) -> None:
+    """Posts every prompt, spread over the first seconds."""
     for number in range(TURNS):
-        channel = 1 + number % CHANNELS
-        text = "\n\n".join(paragraphs(number))
-        asked[channel].append(await post(running, channel, text))
+        await post(running, 1 + number % CHANNELS, "\n\n".join(paragraphs(number)))
         await asyncio.sleep(rng.uniform(0.0, 0.2))
-    return asked
 
 
-async def all_ended(running: House, asked: dict[int, list[int]]) -> None:
+async def prompts_of(running: House) -> dict[int, list[LocalMessage]]:
+    """What people said, by channel: the truth that the replies are held against."""
+    return {
+        channel: [m for m in await running.channel.messages(channel) if not m.is_bot]
+        for channel in range(1, CHANNELS + 1)
+    }
+
+
+async def all_ended(running: House, asked: dict[int, list[LocalMessage]]) -> None:
     """Waits until every turn has its end and nothing is on its way any more."""
-    waiting = {local_turn_id(message) for ids in asked.values() for message in ids}
+    waiting = {local_turn_id(prompt.id) for prompts in asked.values() for prompt in prompts}
     async with asyncio.timeout(LIMIT_S):
         while waiting:
             for process in running.processes:
@@ -129,9 +132,7 @@ async def all_ended(running: House, asked: dict[int, list[int]]) -> None:
             await asyncio.sleep(0.2)
 
 
-async def check_channel(
-    running: House, channel: int, prompts: list[int], numbers: dict[int, int]
-) -> list[str]:
+async def check_channel(running: House, channel: int, prompts: list[LocalMessage]) -> list[str]:
     """P1, P2 and P3 of one channel; gives what is wrong."""
     wrong: list[str] = []
     messages = await running.channel.messages(channel)
@@ -139,16 +140,17 @@ async def check_channel(
     expected: list[str] = []
     spans: list[tuple[int, int, str]] = []
     for prompt in prompts:
-        turn_id = local_turn_id(prompt)
+        turn_id = local_turn_id(prompt.id)
         record = await running.records.turn(turn_id)
         assert record is not None, f"the record of {turn_id} is gone"
         timeline = await running.records.timeline(turn_id)
         wrong += check_end(turn_id, record, timeline)
         if record.state is TurnState.DONE:
-            expected += paragraphs(numbers[prompt])
+            expected += prompt.text.split("\n\n")
         spans.append(span_of(timeline, turn_id))
     if shown != expected:
-        wrong.append(f"channel {channel} shows {shown}, not {expected}")
+        notices = [m.text for m in messages if m.is_notice]
+        wrong.append(f"channel {channel} shows {shown}, not {expected}; notices: {notices}")
     for (_, ended, one), (begun, _, other) in itertools.pairwise(spans):
         if begun < ended:
             wrong.append(f"{other} began before {one} had ended")
@@ -196,25 +198,24 @@ async def test_whatever_is_killed_each_channel_ends_with_its_replies(flavor: str
     with running_server(flavor) as server:
         async with house(server.url, workers=3, GUILD_DEPTH="1000") as running:
             nemesis = Nemesis(running, server, rng)
-            quiet = asyncio.Event()
+            quiet, wrong = asyncio.Event(), ["nothing was checked"]
             killing = asyncio.create_task(nemesis.run(quiet), name="nemesis")
-            asked = await talk(running, rng)
+            await talk(running, rng)
             quiet.set()
             await killing
             try:
+                asked = await prompts_of(running)
+                assert sum(map(len, asked.values())) >= TURNS
                 await all_ended(running, asked)
-                order = {
-                    m: n for n, m in enumerate(sorted(m for ids in asked.values() for m in ids))
-                }
                 wrong = [
                     line
                     for channel, prompts in asked.items()
-                    for line in await check_channel(running, channel, prompts, order)
+                    for line in await check_channel(running, channel, prompts)
                 ]
                 wrong += [f"left over: {name}" for name in await left_over(running)]
                 exits = {p.name: p.unexpected for p in running.processes if p.unexpected}
             finally:
-                history = "\n".join([f"seed {seed} on {flavor}", *nemesis.deeds])
+                history = "\n".join([f"seed {seed} on {flavor}", *nemesis.deeds, *wrong])
                 print(history)  # noqa: T201 - the history of a failure, beside the seed
             assert wrong == []
             assert exits == {}
