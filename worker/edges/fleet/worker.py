@@ -31,6 +31,7 @@ from shared.logs import fields
 from worker.edges.fleet.jobs import arq_client, decode_job, encode_job, reason_of, refuse_pickle
 from worker.edges.fleet.lease import Holdings, Lease
 from worker.edges.fleet.mishaps import Mishap
+from worker.edges.fleet.outage import Outage
 from worker.edges.fleet.settle import settle
 from worker.edges.fleet.wake import Stop, WakeListener, Woken
 
@@ -105,7 +106,7 @@ class FleetWorker(Worker):
         self._drain_asked = asyncio.Event()
         self._hurry = asyncio.Event()
         self._waits_for_turns = False
-        self._is_away = False
+        self.outage = Outage()
         self._claim_id = new_claim()
         client = arq_client(queue.redis)
         refuse_pickle(client)
@@ -201,7 +202,7 @@ class FleetWorker(Worker):
             try:
                 await super().main()
             except (RedisError, OSError) as exc:
-                self._away(exc)
+                self.outage.began(exc)
             await asyncio.sleep(RETRY_S)
 
     # Taking turns
@@ -214,10 +215,12 @@ class FleetWorker(Worker):
             try:
                 claimed = await self.queue.claim(self.worker_id, n, self._claim_id)
             except StoreError as exc:
-                self._away(exc)  # the next try uses the same id: this one may have got through
+                self.outage.began(
+                    exc
+                )  # the next try uses the same id: this one may have got through
                 return
             self._claim_id = new_claim()
-            self._back()
+            self.outage.ended()
             self.last_claim_s = time.monotonic()
             for turn in claimed:
                 await self._start(turn)
@@ -259,7 +262,7 @@ class FleetWorker(Worker):
         try:
             await self.run_job(lease.turn_id, lease.claimed.claimed_ms)
         except (RedisError, OSError) as exc:
-            self._away(exc)
+            self.outage.began(exc)
             lease.is_given_back = True
         except Exception as exc:  # noqa: BLE001  # a hook of arq's must not end a turn in silence
             lease.error = lease.error or f"{type(exc).__name__}: {exc}"
@@ -307,7 +310,7 @@ class FleetWorker(Worker):
             try:
                 reason = await settle(self.queue, lease)
             except StoreUnavailable as exc:
-                self._away(exc)
+                self.outage.began(exc)
                 await asyncio.sleep(RETRY_S)
                 continue
             if reason is not None:
@@ -322,7 +325,7 @@ class FleetWorker(Worker):
             try:
                 woken = await self._listener.wait(for_turns=self._waits_for_turns)
             except StoreError as exc:
-                self._away(exc)
+                self.outage.began(exc)
                 await asyncio.sleep(RETRY_S)
                 continue
             match woken:
@@ -344,20 +347,27 @@ class FleetWorker(Worker):
             try:
                 await self._listener.poke()
             except StoreError as exc:
-                self._away(exc)
+                self.outage.began(exc)
 
     async def _beat_loop(self) -> None:
+        pause_s = self._beat_s
         while True:
-            due_s = time.monotonic() + self._beat_s
-            await asyncio.sleep(self._beat_s)
+            due_s = time.monotonic() + pause_s
+            await asyncio.sleep(pause_s)
             self.loop_lag_s = max(0.0, time.monotonic() - due_s)
             try:
-                for lease in await self.holdings.beat(self.queue):
-                    log.warning("turn.lost", extra=fields(turn_id=lease.turn_id))
-            except StoreError as exc:
-                self._away(exc)
+                # One beat's time at most: a connection that died in silence is left for another
+                # one while the lease still has a third of its life.
+                async with asyncio.timeout(self._beat_s):
+                    lost = await self.holdings.beat(self.queue)
+            except (StoreError, TimeoutError) as exc:
+                self.outage.began(exc)
+                pause_s = min(self._beat_s, RETRY_S)
                 continue
-            self._back()
+            pause_s = self._beat_s
+            self.outage.ended()
+            for lease in lost:
+                log.warning("turn.lost", extra=fields(turn_id=lease.turn_id))
             await self._safely(self._on_beat(self), self._beat_s / 2)
 
     async def _reap_loop(self) -> None:
@@ -366,7 +376,7 @@ class FleetWorker(Worker):
             try:
                 reaped = await self.queue.reap()
             except StoreError as exc:
-                self._away(exc)
+                self.outage.began(exc)
                 continue
             for turn_id, became in reaped:
                 await self._tell(Cause.WORKER_LOST, turn_id, "its worker went silent", became)
@@ -384,14 +394,3 @@ class FleetWorker(Worker):
                 await hook
         except Exception:
             log.exception("worker.hook_failed")
-
-    def _away(self, exc: Exception) -> None:
-        """One line when Redis goes away, not one per try."""
-        if not self._is_away:
-            log.warning("redis.away", extra=fields(reason=str(exc)))
-        self._is_away = True
-
-    def _back(self) -> None:
-        if self._is_away:
-            log.info("redis.back")
-        self._is_away = False
