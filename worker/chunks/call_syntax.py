@@ -34,6 +34,7 @@ _LITERAL = (
 _KWARGS = regex.compile(
     rf"\s*+(?:{_KEY}\s*+=\s*+(?:{_LITERAL})\s*+(?:,\s*+|(?=\))))++\)", regex.DOTALL
 )
+_KEY_START = re.compile(rf"{_KEY}\s*+(?:=|\Z)")
 _KWARG = re.compile(rf"\s*({_KEY})\s*=\s*({_LITERAL})\s*(?:,|\Z)", re.DOTALL)
 _PYTHON = {"True": True, "False": False, "None": None}
 _LONGEST_KEY = 80  # with white space and the equals sign
@@ -180,6 +181,8 @@ class CallReader:
         size = len(text) - start
         if size < self._check_at and not final:
             return Undecided.WAIT
+        if _KEY_START.match(text, start) is None:
+            return Undecided.NO
         # The library looks for what a match must contain up to the end, hence the end.
         found = _KWARGS.match(text, start, start + MAX_CALL_CHARS, partial=True)
         if found is None:

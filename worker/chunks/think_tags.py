@@ -1,4 +1,4 @@
-"""Takes reasoning out of visible text: `<think>` and its kin, and Harmony channels.
+"""Takes reasoning out of visible text: `<think>` and its kin, Harmony's and Gemma's channels.
 
 Comes in: visible text, in any cutting. Goes out: pieces of text and of reasoning. Pure; a stage of
 `worker.chunks.processor`, on the backtick scanner of `worker.text`.
@@ -25,9 +25,11 @@ HOLD_S = 4.0
 _TAG = regex.compile(
     r"<(?P<close>/?)(?:[A-Za-z][\w.-]*:)?(?:think|thinking|thought|reasoning)"
     r"(?:\s[^<>]*)?(?P<empty>/?)>"
-    r"|<\|(?P<token>start|channel|message|end|return|call|constrain)\|>",
+    r"|<\|(?P<token>start|channel|message|end|return|call|constrain)\|>"
+    r"|(?P<gemma><\|channel>thought|<channel\|>)",
     regex.IGNORECASE,
 )
+_GEMMA_END = "<channel|>"
 
 
 class ThinkTagStripper:
@@ -162,7 +164,7 @@ class ThinkTagStripper:
         token = tag["token"]
         if token:
             self._channel.obey(token.lower())
-        elif not tag["close"]:
+        elif not tag["close"] and (tag["gemma"] or "").lower() != _GEMMA_END:
             self._depth += 0 if tag["empty"] else 1
         elif self._depth:
             self._depth -= 1

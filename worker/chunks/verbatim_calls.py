@@ -230,8 +230,10 @@ class VerbatimCallParser:
     def _markup(self, dialect: MarkupDialect, at: int, *, final: bool) -> Match | Undecided:
         begin = at + len(dialect.opens)
         limit = self._at + MAX_CALL_CHARS
-        close = self._data.find(dialect.closes, max(begin, self._searched), limit)
-        if self._data.find(dialect.opens, begin, limit if close < 0 else close) >= 0:
+        again = self._data.find(dialect.opens, begin, limit)
+        end = limit if again < 0 else again
+        close = self._data.find(dialect.closes, max(begin, self._searched), end)
+        if close < 0 <= again:
             return Undecided.NO  # markup does not nest
         if dialect.keeps_opening:
             begin = at

@@ -122,10 +122,11 @@ def test_of_the_white_space_around_a_block_the_larger_side_stays(text, shown):
         ("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>ok", "{{}}ok"),
         ("<|chan¦nel|>fin¦al<|message|>a <think>b</think>c", "a {b}c"),
         ("<|channel|>" + "x" * MAX_TAG_CHARS + "y", "x" * MAX_TAG_CHARS + "y"),
+        ("<|channel>thou¦ght\nhm<channel|>Hi", "{\nhm}Hi"),
         ("`<|channel|>` is code", "`<|channel|>` is code"),
         ("<|channel|>final<|message|>```\n<|end|>\n```", "```\n<|end|>\n```"),
     ],
-    ids=["reasoning then answer", "no channel", "a call is reasoning", "cut", "no header so long",
+    ids=["reasoning then answer", "no channel", "a call", "cut", "long header", "Gemma",
          "in code", "in a fence"],
 )  # fmt: skip
 def test_harmony_channels(text, shown):
