@@ -1,5 +1,10 @@
-"""The frame of the conformance suite: `--area`, an error without a corpus, and a count per file."""
+"""The frame of the conformance suite: `--area`, an error without a corpus, and a count per file.
 
+`--every-cut` (`make conformance`) cuts every case at every place; without it long cases are cut at
+some places only, so that the suite stays part of the everyday tests.
+"""
+
+import os
 from collections import Counter, defaultdict
 from collections.abc import Generator
 
@@ -20,10 +25,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         help="run only the cases of these areas, for example --area sse,usage",
     )
+    parser.addoption(
+        "--every-cut", action="store_true", help="cut every case in two at every place"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuses a directory that holds no file of the corpus."""
+    if config.getoption("--every-cut", default=False):
+        os.environ[corpus.EVERY_CUT] = "1"
     config.stash[RESULTS] = Results(lambda: defaultdict(set))
     if corpus.is_empty():
         raise pytest.UsageError(

@@ -18,6 +18,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(os.environ.get("TURNFLEET_CORPUS") or ROOT / "tests/data/corpus").expanduser()
+EVERY_CUT = "TURNFLEET_EVERY_CUT"
+"""Set to cut every case at every place; `pytest tests/conformance --every-cut` sets it."""
 FILES = (
     "normalizer_cases.json",
     "partial_json_cases.json",
@@ -53,6 +55,11 @@ class Recording:
     area: str
     path: Path
     data: dict[str, Any]
+
+
+def cuts_everywhere() -> bool:
+    """Whether this run was asked to cut every case at every place."""
+    return os.environ.get(EVERY_CUT, "") not in ("", "0")
 
 
 def recordings_dir() -> Path:

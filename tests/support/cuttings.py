@@ -15,9 +15,9 @@ def cut_at(data: bytes, places: Iterable[int]) -> list[bytes]:
     return [data[start:end] for start, end in itertools.pairwise(borders)]
 
 
-def two_way(data: bytes) -> Iterator[list[bytes]]:
-    """Every cutting in two, the empty pieces at both ends included."""
-    for place in range(len(data) + 1):
+def two_way(data: bytes, *, step: int = 1) -> Iterator[list[bytes]]:
+    """Cuttings in two, at every `step`-th place, the empty pieces at both ends included."""
+    for place in range(0, len(data) + 1, step):
         yield [data[:place], data[place:]]
 
 
