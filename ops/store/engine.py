@@ -44,10 +44,9 @@ _DRIVERS: Final = {
     "postgres": "postgresql+asyncpg",
 }
 _MODULES: Final = {"sqlite+aiosqlite": "aiosqlite", "postgresql+asyncpg": "asyncpg"}
-_OUTAGE_CODES: Final = ("08", "53", "57", "58", "28", "3D", "25006", "40")
-"""SQLSTATE classes of a database that cannot now (PostgreSQL manual, appendix A)."""
 _DATA_CODES: Final = ("22", "23", "54")
-"""SQLSTATE classes of data that a database will never take: exceptions, rules, limits."""
+"""SQLSTATE classes of data that a database will never take: exceptions, rules, limits
+(PostgreSQL manual, appendix A)."""
 
 
 def database_url(text: str | None, data_dir: Path) -> URL:
@@ -162,7 +161,7 @@ def _is_about_data(exc: Exception) -> bool:
         return True
     if isinstance(exc, DBAPIError):
         state = str(getattr(exc.orig, "sqlstate", "") or "")
-        return state.startswith(_DATA_CODES) and not state.startswith(_OUTAGE_CODES)
+        return state.startswith(_DATA_CODES)
     # A value that its column type could not even bind.
     return isinstance(exc, StatementError)
 

@@ -130,6 +130,7 @@ async def test_hostile_text_is_stored(database: Database, text: str):
     [
         pytest.param({"guild_id": 2**63}, id="number_over_64_bits"),
         pytest.param({"guild_id": 2**200}, id="number_without_end"),
+        pytest.param({"created_ms": "today"}, id="no_row_can_be_made"),
     ],
 )
 async def test_a_refused_report_stores_nothing_of_its_batch(
