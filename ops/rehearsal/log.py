@@ -9,8 +9,15 @@ from collections import deque
 
 import msgspec
 
-MAX_ENTRIES = 2_000
+MAX_ENTRIES = 1_000
 """Requests remembered; the oldest are forgotten. A benchmark empties the log before its run."""
+
+MAX_WEIGHT_BYTES = 128 * 1024 * 1024
+"""About what all entries may take: 100 long streams of a benchmark take 30 MiB. Whole entries go,
+the oldest first, when a request arrives."""
+
+WRITE_BYTES = 200
+"""What one logged write takes in memory: a Struct and its four numbers."""
 
 MAX_BODY_BYTES = 256 * 1024
 """Bytes of a request's body kept for tests that look at what was sent (a turn has no more)."""
@@ -42,12 +49,18 @@ class Entry(msgspec.Struct, kw_only=True):
     writes: list[Write] = msgspec.field(default_factory=list)
     ended_monotonic_s: float | None = None
 
+    @property
+    def weight_bytes(self) -> int:
+        """About what the entry takes in memory."""
+        return len(memoryview(self.body)) + len(self.writes) * WRITE_BYTES
+
 
 class RehearsalLog:
     """The last requests, oldest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_weight_bytes: int = MAX_WEIGHT_BYTES) -> None:
         self._entries: deque[Entry] = deque(maxlen=MAX_ENTRIES)
+        self._max_weight_bytes = max_weight_bytes
         self._count = 0
 
     def open(self, path: str, monotonic_s: float, wall_s: float) -> Entry:
@@ -60,7 +73,13 @@ class RehearsalLog:
             received_wall_s=wall_s,
         )
         self._entries.append(entry)
+        self._forget_beyond_weight()
         return entry
+
+    def _forget_beyond_weight(self) -> None:
+        weight = sum(entry.weight_bytes for entry in self._entries)
+        while weight > self._max_weight_bytes:
+            weight -= self._entries.popleft().weight_bytes
 
     def last(self) -> Entry:
         """The newest entry. Raises `IndexError` where there is none."""

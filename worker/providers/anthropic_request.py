@@ -27,10 +27,11 @@ from worker.providers.bodies import (
     post,
     system_text,
     versioned,
+    without_refused,
 )
 from worker.providers.quirks import ProviderRow
 from worker.providers.requests import Endpoint, HttpRequest, ModelRequest
-from worker.providers.thinking import budget_of
+from worker.providers.thinking import token_limits
 
 API_VERSION = "2023-06-01"
 """The version that the reader of the stream was proved against, by recordings. Newer SDKs name a
@@ -47,7 +48,8 @@ def anthropic_request(request: ModelRequest, endpoint: Endpoint, row: ProviderRo
     """Builds the request."""
     system, history = system_text(request.system, request.messages)
     messages = _merged(history)
-    thinking, budget = _thinking(request, messages)
+    limits = token_limits(request)
+    thinking = _thinking(request, messages, limits.budget)
     _frame(messages, is_thinking=bool(thinking), model=request.target.model)
     _mark_messages(messages)
     body: Json = {"model": request.target.model}
@@ -59,11 +61,12 @@ def anthropic_request(request: ModelRequest, endpoint: Endpoint, row: ProviderRo
         body["system"] = [{"type": "text", "text": system, "cache_control": _CACHE}]
     body["messages"] = messages
     body["stream"] = True
-    body["max_tokens"] = request.sampling.max_tokens + budget
+    body["max_tokens"] = limits.total if thinking else limits.answer
     body.update(_sampling(request, is_thinking=bool(thinking)))
     body.update(thinking)
-    kept = {name: value for name, value in body.items() if name not in request.without}
-    return post(endpoint, versioned(endpoint, "v1", "/messages"), _headers(endpoint, row), kept)
+    path = versioned(endpoint, "v1", "/messages")
+    kept = without_refused(body, request.without)
+    return post(endpoint, path, _headers(endpoint, row), kept)
 
 
 def is_adaptive(model: str) -> bool:
@@ -98,15 +101,14 @@ def needs_thinking_off(messages: list[Json]) -> bool:
     return False
 
 
-def _thinking(request: ModelRequest, messages: list[Json]) -> tuple[Json, int]:
-    """The settings of reasoning, and what it takes of `max_tokens`: the answer keeps its share."""
-    effort = request.sampling.thinking
-    budget = budget_of(effort)
+def _thinking(request: ModelRequest, messages: list[Json], budget: int | None) -> Json:
+    """The settings of reasoning."""
     if budget is None or needs_thinking_off(messages):
-        return {}, 0
+        return {}
     if is_adaptive(request.target.model):
-        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}, budget
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}, budget
+        effort = {"effort": request.sampling.thinking}
+        return {"thinking": {"type": "adaptive"}, "output_config": effort}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _sampling(request: ModelRequest, *, is_thinking: bool) -> Json:

@@ -60,6 +60,31 @@ def bearer(endpoint: Endpoint, row: ProviderRow) -> list[tuple[str, str]]:
     return [("authorization", f"Bearer {key}")]
 
 
+_KEPT = frozenset({"model", "messages", "input", "contents", "stream", "generationconfig"})
+"""What makes a request one; caps are kept apart, since an answer without one may cost anything."""
+_CAPS = frozenset({"maxtokens", "maxcompletiontokens", "maxoutputtokens"})
+
+
+def without_refused(settings: Json, without: frozenset[str]) -> Json:
+    """Leaves out what the provider refused before.
+
+    Providers name a setting in many ways (`stream_options.include_usage`, `generation_config.
+    temperature`, `tools[0].function`), so every part of the name counts, in either spelling.
+    """
+    refused = {_plain(part) for name in without for part in re.split(r"[.\[\]]+", name)}
+    refused -= _KEPT | _CAPS
+    return {name: value for name, value in settings.items() if _plain(name) not in refused}
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def refuses_images(without: frozenset[str]) -> bool:
+    """Whether the provider refused an image before."""
+    return any("image" in name.lower() for name in without)
+
+
 def versioned(endpoint: Endpoint, version: str, path: str) -> str:
     """Puts the version before a path, unless the base URL ends with it already."""
     return path if endpoint.base_url.rstrip("/").endswith(f"/{version}") else f"/{version}{path}"

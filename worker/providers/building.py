@@ -12,6 +12,7 @@ from shared.redaction import clean
 from shared.turns import Api
 from worker.normalize.history import RULES, TargetRules, sanitize_messages_for_target
 from worker.providers.anthropic_request import anthropic_request
+from worker.providers.bodies import refuses_images
 from worker.providers.google_request import google_request
 from worker.providers.openai_chat_request import openai_chat_request
 from worker.providers.openai_responses_request import openai_responses_request
@@ -33,6 +34,11 @@ def api_of(requested: Api, row: ProviderRow) -> Api:
     return row.api if requested is Api.AUTO else requested
 
 
+def _reads_images(request: ModelRequest, row: ProviderRow) -> bool:
+    was_refused = refuses_images(request.without)
+    return request.reads_images and row.quirks.reads_images and not was_refused
+
+
 def build_request(
     request: ModelRequest,
     endpoint: Endpoint,
@@ -51,7 +57,7 @@ def build_request(
             request.target.provider,
             request.target.model,
             foreign_thinking=request.foreign_thinking,
-            vision=request.reads_images and "images" not in request.without,
+            vision=_reads_images(request, row),
             rules=RULES.get(row.id_rule or api.value, TargetRules()),
         ),
         system=request.system and clean(request.system),

@@ -31,10 +31,11 @@ from worker.providers.bodies import (
     post,
     system_text,
     texts_of,
+    without_refused,
 )
 from worker.providers.quirks import ProviderRow
 from worker.providers.requests import Endpoint, HttpRequest, ModelRequest
-from worker.providers.thinking import budget_of
+from worker.providers.thinking import token_limits
 
 MAX_STOPS = 5
 """`stopSequences` takes up to 5."""
@@ -58,9 +59,8 @@ def google_request(request: ModelRequest, endpoint: Endpoint, row: ProviderRow) 
         body["systemInstruction"] = {"parts": [{"text": system}]}
     body["contents"] = contents
     config = _config(request, model)
-    kept = {name: value for name, value in config.items() if name not in request.without}
-    body["generationConfig"] = kept
-    body = {name: value for name, value in body.items() if name not in request.without}
+    body["generationConfig"] = without_refused(config, request.without)
+    body = without_refused(body, request.without)
     key = key_of(endpoint, row)
     auth = [("x-goog-api-key", key)] if key else []
     path = f"/models/{quote(model, safe='')}:streamGenerateContent?alt=sse"
@@ -78,20 +78,20 @@ def _declared(tool: ToolSpec) -> Json:
 
 def _config(request: ModelRequest, model: str) -> Json:
     sampling = request.sampling
-    budget = budget_of(sampling.thinking) or 0
-    config: Json = {"maxOutputTokens": sampling.max_tokens + budget}
+    limits = token_limits(request)
+    config: Json = {"maxOutputTokens": limits.total}
     if sampling.temperature is not None:
         config["temperature"] = sampling.temperature
     if sampling.top_p is not None:
         config["topP"] = sampling.top_p
     if sampling.stop:
         config["stopSequences"] = list(sampling.stop[:MAX_STOPS])
-    if thinking := _thinking(sampling.thinking, model):
+    if thinking := _thinking(sampling.thinking, limits.budget, model):
         config["thinkingConfig"] = thinking
     return config
 
 
-def _thinking(effort: str | None, model: str) -> Json:
+def _thinking(effort: str | None, budget: int | None, model: str) -> Json:
     if effort is None:
         return {}
     if model.startswith("gemini-3"):
@@ -101,7 +101,7 @@ def _thinking(effort: str | None, model: str) -> Json:
     if model.startswith("gemini-2.5"):
         # Pro cannot be switched off: 128 is its least.
         least = 128 if "pro" in model else 0
-        return {"thinkingBudget": budget_of(effort) or least, "includeThoughts": effort != "off"}
+        return {"thinkingBudget": budget or least, "includeThoughts": effort != "off"}
     return {}
 
 

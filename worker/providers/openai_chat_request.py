@@ -26,6 +26,7 @@ from worker.providers.bodies import (
     system_text,
     texts_of,
     thinking_of,
+    without_refused,
 )
 from worker.providers.chat_quirks import (
     alternated,
@@ -40,8 +41,10 @@ from worker.providers.quirks import (
     ProviderRow,
     Quirks,
     ReasoningBack,
+    ThinkingStyle,
 )
 from worker.providers.requests import Endpoint, HttpRequest, ModelRequest
+from worker.providers.thinking import token_limits
 
 IMAGES_NOTE = "The images of the tool results:"
 BRIDGE = "I have read the tool results."
@@ -71,13 +74,29 @@ def openai_chat_request(request: ModelRequest, endpoint: Endpoint, row: Provider
     body["stream"] = True
     if quirks.stream_options:
         body["stream_options"] = {"include_usage": True}
-    body[quirks.max_tokens_field] = request.sampling.max_tokens
+    body[_cap_field(request, quirks)] = _cap(request, quirks)
     body.update(_sampling(request, row))
     body.update(thinking_settings(request, quirks))
     if quirks.cache_key and request.conversation is not None:
         body["prompt_cache_key"] = request.conversation
-    kept = {name: value for name, value in body.items() if name not in request.without}
+    kept = without_refused(body, request.without)
     return post(endpoint, "/chat/completions", bearer(endpoint, row), kept)
+
+
+_CAP_FIELDS = ("max_tokens", "max_completion_tokens")
+
+
+def _cap_field(request: ModelRequest, quirks: Quirks) -> str:
+    """The name of the cap; where the provider refused one name, the other is tried."""
+    field = quirks.max_tokens_field
+    if field in request.without and field in _CAP_FIELDS:
+        return _CAP_FIELDS[1 - _CAP_FIELDS.index(field)]
+    return field
+
+
+def _cap(request: ModelRequest, quirks: Quirks) -> int:
+    limits = token_limits(request)
+    return limits.answer if quirks.thinking is ThinkingStyle.NONE else limits.total
 
 
 def _sampling(request: ModelRequest, row: ProviderRow) -> Json:

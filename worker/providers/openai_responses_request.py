@@ -33,11 +33,12 @@ from worker.providers.bodies import (
     post,
     system_text,
     texts_of,
+    without_refused,
 )
 from worker.providers.chat_quirks import least_effort
 from worker.providers.quirks import ProviderRow
 from worker.providers.requests import Endpoint, HttpRequest, ModelRequest
-from worker.providers.thinking import budget_of
+from worker.providers.thinking import token_limits
 
 MIN_OUTPUT_TOKENS = 16
 """The API refuses less."""
@@ -78,12 +79,11 @@ def openai_responses_request(
     body["stream"] = True
     body["store"] = False
     body["include"] = ["reasoning.encrypted_content"]
-    budget = budget_of(request.sampling.thinking) or 0
-    body["max_output_tokens"] = max(request.sampling.max_tokens + budget, MIN_OUTPUT_TOKENS)
+    body["max_output_tokens"] = max(token_limits(request).total, MIN_OUTPUT_TOKENS)
     body.update(_settings(request, row))
     if row.quirks.cache_key and request.conversation is not None:
         body["prompt_cache_key"] = request.conversation
-    kept = {name: value for name, value in body.items() if name not in request.without}
+    kept = without_refused(body, request.without)
     return post(endpoint, "/responses", bearer(endpoint, row), kept)
 
 

@@ -79,6 +79,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
         sampling_with_thinking: whether temperature and top_p are taken while the model reasons.
         dummy_tool: history with calls needs `tools`, even if none is offered any more (proxies in
             front of Anthropic, LiteLLM `modify_params`).
+        reads_images: whether any model here takes images; others get a note in their place.
         sends_call_ids: whether Google's calls carry ids (the Gemini API does, Vertex refuses them).
         cache_key: takes `prompt_cache_key`, which routes a conversation to its cache.
         marks_cache: prefixes of models whose cache breakpoints are set by `cache_control`.
@@ -98,6 +99,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     is_strict_template: bool = False
     bridges_results: bool = False
     dummy_tool: bool = False
+    reads_images: bool = True
     sends_call_ids: bool = True
     cache_key: bool = False
     marks_cache: tuple[str, ...] = ()
@@ -195,6 +197,7 @@ _ROWS = (
             thinking=ThinkingStyle.TYPE,
             sampling_with_thinking=False,
             max_stops=16,
+            reads_images=False,
         ),
     ),
     ProviderRow(

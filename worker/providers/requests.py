@@ -49,8 +49,10 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         foreign_thinking: what becomes of reasoning that another model made. `drop` is turnfleet's
             setting: a model imitates what it reads as its own public speech.
         reads_images: False replaces images by a short note.
+        output_cap: what may be generated altogether, reasoning included, where the provider said
+            that more is not affordable.
         without: parts of the body that the provider refused before and that are left out now:
-            names of its top-level keys, or `images`, `tools`.
+            `images`, `tools`, or a setting as the provider named it.
     """
 
     target: Target
@@ -61,6 +63,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str | None = None
     foreign_thinking: Literal["drop", "text"] = "drop"
     reads_images: bool = True
+    output_cap: int | None = None
     without: frozenset[str] = frozenset()
 
 

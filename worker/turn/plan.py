@@ -61,7 +61,9 @@ class Plan:
                 sampling = msgspec.structs.replace(
                     self.question.sampling, max_tokens=decision.max_tokens
                 )
-                return msgspec.structs.replace(self.question, sampling=sampling)
+                return msgspec.structs.replace(
+                    self.question, sampling=sampling, output_cap=decision.max_tokens
+                )
             case Action.DROP_PARAMETER if decision.parameter is not None:
                 without = self.question.without | {decision.parameter}
                 return msgspec.structs.replace(self.question, without=without)

@@ -17,6 +17,7 @@ class ChatDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         name: first part of its path here: `/mistral/v1/chat/completions`.
+        images: whether images are taken.
         developer: whether the role `developer` is known.
         key_header: header of the key, None for a bearer token.
         body: fields of its own at the top level.
@@ -34,6 +35,7 @@ class ChatDialect(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    images: bool = True
     developer: bool = False
     key_header: str | None = None
     body: frozenset[str] = frozenset()
@@ -80,6 +82,7 @@ DIALECTS = (
         body=frozenset({"thinking"}),
         message=frozenset({"reasoning_content", "prefix"}),
         max_stops=16,
+        images=False,
         demands_reasoning=True,  # hermes #15353, openclaw #73417
     ),
     ChatDialect(name="groq", message=frozenset({"reasoning"})),
@@ -145,6 +148,8 @@ def plain_chat(body: object, dialect: ChatDialect) -> object:
     _check_end(messages, dialect)
     _check_tools(body, messages, dialect)
     _check_reasoning(body, messages, dialect)
+    if not dialect.images and any(_has_image(message) for message in messages):
+        raise Complaint("unknown variant `image_url`, expected `text`")
     plain = {name: value for name, value in body.items() if name not in dialect.body}
     return {**plain, "messages": [_plain_message(message, dialect) for message in messages]}
 
@@ -159,6 +164,12 @@ def _plain_message(message: dict[str, object], dialect: ChatDialect) -> dict[str
             for part in content
         ]
     return plain
+
+
+def _has_image(message: dict[str, object]) -> bool:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return any(isinstance(part, dict) and part.get("type") == "image_url" for part in parts)
 
 
 def _check_stops(stop: object, dialect: ChatDialect) -> None:

@@ -85,6 +85,13 @@ class TestLog:
         assert len(entries) == log.MAX_ENTRIES
         assert entries[0]["number"] == 2
 
+    def test_the_heaviest_log_forgets_whole_entries(self):
+        kept = RehearsalLog(max_weight_bytes=3 * log.WRITE_BYTES)
+        for _ in range(3):
+            kept.open("/v1/messages", 1.0, 2.0).writes.extend([log.Write(1.0, 2.0, 1, 1)] * 2)
+        entries = msgspec.json.decode(kept.as_json())
+        assert [entry["number"] for entry in entries] == [2, 3]
+
     def test_numbers_go_on_after_it_was_emptied(self):
         kept = RehearsalLog()
         kept.open("/v1/messages", 1.0, 2.0)

@@ -62,6 +62,12 @@ REFUSED: list[tuple[str, str, list[dict[str, Any]], dict[str, Any]]] = [
     ("mistral", "Unexpected role 'user' after role 'tool'", [USER, CALLED, RESULT, USER], {}),
     ("mistral", "must be a-z, A-Z, 0-9", [USER, CALLED, RESULT], {}),
     ("deepseek", "Missing `reasoning_content`", [USER, SAID, USER], {}),
+    (
+        "deepseek",
+        "unknown variant `image_url`",
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
+        {},
+    ),
     ("litellm", "expects the `tools=` param", [USER, CALLED, RESULT], {}),
     ("vllm", "Conversation roles must alternate", [USER, USER], {}),
     ("vllm", "Conversation roles must alternate", [SAID, USER], {}),
