@@ -4,11 +4,12 @@ Comes in: filters. Goes out: records of the operators' database. The CLI and the
 so that both show the same. Every query has a limit and walks an index, newest first.
 """
 
-from datetime import datetime
+import math
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, case, func, or_, select
 
 from ops.store.engine import Database
 from ops.store.tables import error_groups, error_logs
@@ -17,6 +18,10 @@ MAX_ROWS: Final = 1_000
 """Rows of one answer; more is an export, which pages."""
 MIN_ID_CHARS: Final = 4
 """The shortest part of an id that a person may give."""
+MIN_SPIKE: Final = 10
+"""Errors in a window that are worth waking somebody: fewer are chance."""
+USUAL: Final = timedelta(hours=24)
+"""What a window is compared with: a day, so that the hours of the day even out."""
 _HASH_CHARS: Final = 32
 
 
@@ -115,6 +120,17 @@ class TopCause(msgspec.Struct, frozen=True, kw_only=True):
     last_at: datetime
 
 
+class Spike(msgspec.Struct, frozen=True, kw_only=True):
+    """An open cause that is much more frequent now than it was: `usual` errors per window."""
+
+    group_hash: str
+    error_type: str
+    category: str
+    title: str
+    errors: int
+    usual: float
+
+
 class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
     """An error with its cause and everything else that failed in the same turn, in order."""
 
@@ -161,6 +177,47 @@ async def top_causes(database: Database, wanted: ErrorFilter) -> list[TopCause]:
     async with database.begin() as connection:
         result = await connection.execute(statement)
         return [TopCause(**row._mapping) for row in result]
+
+
+async def spikes(
+    database: Database, *, now: datetime, window: timedelta, factor: float
+) -> list[Spike]:
+    """The open causes whose last window has `factor` times the usual errors, the worst first.
+
+    Usual is the mean per window of the day before; what has fewer than `MIN_SPIKE` errors is none.
+    """
+    logs, groups = error_logs.c, error_groups.c
+    is_recent = logs.created_at >= now - window
+    counted = (
+        select(
+            logs.group_hash,
+            func.sum(case((is_recent, 1), else_=0)).label("recent"),
+            func.count().label("total"),
+        )
+        .where(logs.created_at >= now - window - USUAL, logs.created_at < now)
+        .group_by(logs.group_hash)
+        .subquery()
+    )
+    statement = (
+        select(groups.group_hash, groups.error_type, groups.category, groups.title)
+        .add_columns(counted.c.recent, counted.c.total)
+        .join(counted, groups.group_hash == counted.c.group_hash)
+        .where(groups.status == "open", counted.c.recent >= MIN_SPIKE)
+    )
+    async with database.begin() as connection:
+        rows = [dict(row._mapping) for row in await connection.execute(statement)]
+    found = []
+    for row in rows:
+        recent, total = int(row.pop("recent")), int(row.pop("total"))
+        usual = (total - recent) * (window / USUAL)
+        if recent >= factor * usual:
+            found.append(Spike(**row, errors=recent, usual=round(usual, 2)))
+    return sorted(found, key=_deviation, reverse=True)
+
+
+def _deviation(spike: Spike) -> float:
+    """How far beyond chance: errors of one cause come about as a Poisson process does."""
+    return (spike.errors - spike.usual) / math.sqrt(max(spike.usual, 1.0))
 
 
 async def find_error(database: Database, part: str) -> list[ErrorRecord]:

@@ -4,13 +4,13 @@ Comes in: filters from the command line. Goes out: rows of the operators' databa
 """
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
-from ops.cli.exits import NotFound
+from ops.cli.exits import Exit, NotFound
 from ops.cli.output import (
     Output,
     OutputFormat,
@@ -26,10 +26,12 @@ from ops.triage import (
     ErrorDetail,
     ErrorFilter,
     ErrorRecord,
+    Spike,
     TopCause,
     error_detail,
     find_error,
     list_errors,
+    spikes,
     top_causes,
 )
 from shared.errors import ConfigError
@@ -56,6 +58,7 @@ TOP_COLUMNS: Final = (
     "group_hash",
     "title",
 )
+SPIKE_COLUMNS: Final = ("errors", "usual", "error_type", "group_hash", "title")
 TURN_COLUMNS: Final = ("created_at", "attempt", "error_type", "http_status", "error_message")
 SHORT_CHARS: Final = 12
 """Of ids and hashes in tables: enough to name one; `show` takes it."""
@@ -143,6 +146,33 @@ def top(
 
     records = [_shortened(msgspec.structs.asdict(one), output) for one in asyncio.run(ask())]
     print_records(records, TOP_COLUMNS, output, empty="No errors match.")
+
+
+@app.command("spikes")
+def spikes_(
+    window: Annotated[
+        str, typer.Option(metavar="SPAN", help="The time that is looked at.")
+    ] = "10m",
+    factor: Annotated[float, typer.Option(min=1.0, help="How many times the usual.")] = 3.0,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Finds causes that are much more frequent now than over the last day. Ends with 3 if any.
+
+    For cron and alerts: muted and resolved causes, and fewer than ten errors, count for nothing.
+    """
+    if (looked_at := span(window)) <= timedelta(0):
+        raise typer.BadParameter("the window must be longer than nothing")
+
+    async def ask() -> list[Spike]:
+        async with database() as opened:
+            now = datetime.now(UTC)
+            return await spikes(opened, now=now, window=looked_at, factor=factor)
+
+    found = asyncio.run(ask())
+    records = [_shortened(msgspec.structs.asdict(one), output) for one in found]
+    print_records(records, SPIKE_COLUMNS, output, empty="No spikes.")
+    if found:
+        raise typer.Exit(Exit.FOUND)
 
 
 @app.command()

@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from ops.cli.exits import Exit
 from ops.store.engine import Database, database_url
 from ops.store.errors import write_reports
 from ops.store.migrate import upgrade
+from ops.store.tables import error_groups
 from ops.triage import ErrorFilter, ErrorRecord, list_errors
 from shared.failures import ErrorReport, ReportCategory
 from tests.support.cli import Command
@@ -187,3 +189,52 @@ def test_pages_follow_each_other_without_gap(empty_url: str, tmp_path: Path):
     seen = asyncio.run(pages())
     assert len({record.id for record in seen}) == len(seen) == 25
     assert seen == sorted(seen, key=lambda one: (one.created_at, one.seq), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("recent", "before", "options", "is_spike"),
+    [
+        pytest.param(12, 0, (), True, id="new"),
+        pytest.param(9, 0, (), False, id="few"),
+        pytest.param(12, 720, (), False, id="usual"),
+        pytest.param(12, 576, (), True, id="just_three_times"),
+        pytest.param(12, 577, (), False, id="just_below"),
+        pytest.param(12, 720, ("--factor", "2"), True, id="smaller_factor"),
+        pytest.param(12, 0, ("--window", "30s"), False, id="shorter_window"),
+    ],
+)
+def test_spikes(
+    recent: int,
+    before: int,
+    options: tuple[str, ...],
+    is_spike: bool,
+    empty_url: str,
+    tmp_path: Path,
+):
+    now_ms = time.time_ns() // 1_000_000
+    minute = 60_000
+    moments = [now_ms - minute] * recent + [now_ms - 60 * minute] * before
+    fill(empty_url, tmp_path, [a_report(created_ms=moment) for moment in moments])
+    turnfleet = Command(tmp_path, {"database_url": empty_url})
+    result = turnfleet("errors", "spikes", "-o", "json", *options)
+    assert result.exit_code == (Exit.FOUND if is_spike else 0), result.stdout
+    assert [row["errors"] for row in json.loads(result.stdout)] == [recent] * is_spike
+
+
+def test_a_muted_cause_is_no_spike(tmp_path: Path):
+    reports = [a_report(created_ms=time.time_ns() // 1_000_000 - 60_000) for _ in range(20)]
+    url = f"sqlite:///{tmp_path}/s.db"
+    fill(url, tmp_path, reports)
+    turnfleet = Command(tmp_path, {"database_url": url})
+    assert "20" in turnfleet("errors", "spikes").stdout
+
+    async def mute() -> None:
+        database = Database(database_url(url, tmp_path))
+        async with database.begin() as connection:
+            await connection.execute(update(error_groups).values(status="muted"))
+        await database.close()
+
+    asyncio.run(mute())
+    result = turnfleet("errors", "spikes")
+    assert (result.exit_code, result.stderr) == (0, "No spikes.\n")
+    assert turnfleet("errors", "spikes", "--window", "0s").exit_code == Exit.BAD_INPUT
