@@ -8,56 +8,12 @@ itself `invalid_request_error`). Each row carries an example that it decides and
 that it must leave alone; a test runs both. `<status> <body>` is the form of an example.
 """
 
-import re
-
-import msgspec
-
 from shared.causes import Cause
-from worker.failures.facts import MODERATION, PER_DAY, Facts
+from worker.failures.facts import MODERATION, PER_DAY
+from worker.failures.rule import Rule, any_of, words
 
-
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """A row: matches if each of the conditions that it has holds.
-
-    Args:
-        cause: what the failure then is.
-        codes: any of these codes, lower case, stands in the body.
-        words: this pattern is found in the text (lower case, single spaces).
-        statuses: the status is one of these.
-        not_codes, not_statuses: none of these.
-        yes: an example that this row decides, `<status> <body>`.
-        no: an example close to it that this row does not match.
-    """
-
-    cause: Cause
-    yes: str
-    no: str
-    codes: frozenset[str] = frozenset()
-    words: re.Pattern[str] | None = None
-    statuses: frozenset[int] = frozenset()
-    not_codes: frozenset[str] = frozenset()
-    not_statuses: frozenset[int] = frozenset()
-
-    def matches(self, facts: Facts) -> bool:
-        """Whether all conditions of the row hold."""
-        if facts.status in self.not_statuses or not self.not_codes.isdisjoint(facts.codes):
-            return False
-        if self.statuses and facts.status not in self.statuses:
-            return False
-        if self.codes and self.codes.isdisjoint(facts.codes):
-            return False
-        return self.words is None or self.words.search(facts.text) is not None
-
-
-def _words(*alternatives: str) -> re.Pattern[str]:
-    return re.compile("|".join(alternatives))
-
-
-def _any(*codes: str) -> frozenset[str]:
-    return frozenset(codes)
-
-
-_THROTTLES = _any("rate_limit_error", "rate_limit_exceeded", "throttlingexception")
+_THROTTLES = any_of("rate_limit_error", "rate_limit_exceeded", "throttlingexception")
+_NO_STATUS = frozenset({0})
 _BUSY = frozenset({429, 503})
 _CLIENT_ERRORS = frozenset(range(400, 500))
 
@@ -65,70 +21,69 @@ RULES: tuple[Rule, ...] = (
     # ------------------------------------------------------ specific codes
     Rule(
         cause=Cause.CONTENT_FILTER,
-        codes=_any("content_filter", "responsibleaipolicyviolation"),
+        codes=any_of("content_filter", "responsibleaipolicyviolation"),
         yes='400 {"error":{"code":"content_filter","message":"policy"}}',
         no='400 {"error":{"code":"filter_missing","message":"no content filter is set"}}',
     ),
     Rule(
         cause=Cause.CONTENT_FILTER,
-        words=_words(r"['\"]code['\"]: ?['\"]content_filter['\"]", r"responsibleaipolicyviolation"),
+        words=words(r"['\"]code['\"]: ?['\"]content_filter['\"]", r"responsibleaipolicyviolation"),
         yes="""0 {"error":{"message":"Error code: 400 - {'error': {'code': 'content_filter'}}"}}""",
         no='0 {"error":{"message":"the content_filter option is unknown"}}',
     ),
     Rule(
         cause=Cause.MODERATION,
-        codes=_any(MODERATION),
+        codes=any_of(MODERATION),
         yes='403 {"error":{"code":403,"metadata":{"flagged_input":"x","reasons":["y"]}}}',
         no='403 {"error":{"code":403,"metadata":{"reasons":"none"}}}',
     ),
     Rule(
         cause=Cause.INVALID_KEY,
-        codes=_any("api_key_invalid", "invalid_api_key", "authentication_error"),
+        codes=any_of("api_key_invalid", "invalid_api_key", "authentication_error"),
         yes='400 {"error":{"status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}',
         no='400 {"error":{"status":"INVALID_ARGUMENT","message":"the api key field is unknown"}}',
     ),
     # --------------------------------------------------- specific wordings
     Rule(
         cause=Cause.AFFORDABLE_WITH_SMALLER_MAX_TOKENS,
-        words=_words(r"can only afford 0*[1-9]"),
+        words=words(r"can only afford 0*[1-9]"),
         yes='402 {"error":{"message":"You requested up to 9000 tokens, but can only afford 77"}}',
         no='402 {"error":{"message":"You requested up to 9000 tokens, but can only afford 0"}}',
     ),
     Rule(
         cause=Cause.INSUFFICIENT_BALANCE,
-        words=_words(r"can only afford 0+\b"),
+        words=words(r"can only afford 0+\b"),
         yes='402 {"error":{"message":"You requested up to 9000 tokens, but can only afford 0"}}',
         no='402 {"error":{"message":"can only afford 07"}}',
     ),
     Rule(
         cause=Cause.DAILY_QUOTA_EXHAUSTED,
-        codes=_any(PER_DAY),
+        codes=any_of(PER_DAY),
         yes='429 {"error":{"details":[{"violations":[{"quotaId":"RequestsPerDayPerModel"}]}]}}',
         no='429 {"error":{"details":[{"violations":[{"quotaId":"RequestsPerMinutePerModel"}]}]}}',
     ),
     Rule(
         cause=Cause.DAILY_QUOTA_EXHAUSTED,
-        words=_words(r"free-models-per-day"),
+        words=words(r"free-models-per-day"),
+        statuses=frozenset({0, 429}),
         yes='429 {"error":{"message":"Rate limit exceeded: free-models-per-day","code":429}}',
         no='429 {"error":{"message":"Rate limit exceeded: free-models-per-min","code":429}}',
     ),
     Rule(
         cause=Cause.PLAN_ACCESS_DENIED,
-        words=_words(
-            r"subscription plan", r"does not yet include access", r"plan does not include"
-        ),
+        words=words(r"subscription plan", r"does not yet include access", r"plan does not include"),
         yes='429 {"error":{"message":"This subscription plan does not yet include access to it"}}',
         no='429 {"error":{"message":"The plan is to answer later, retry soon"}}',
     ),
     Rule(
         cause=Cause.INSUFFICIENT_BALANCE,
-        codes=_any("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
+        codes=any_of("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
         yes='429 {"error":{"code":"insufficient_quota","message":"quota"}}',
         no='429 {"status":429,"error":"INSUFFICIENT QUOTA","message":"too many at once"}',
     ),
     Rule(
         cause=Cause.INSUFFICIENT_BALANCE,
-        words=_words(
+        words=words(
             r"insufficient (?:account )?balance",
             r"balance is (?:insufficient|too low)",
             r"credit balance is too low",
@@ -147,26 +102,26 @@ RULES: tuple[Rule, ...] = (
     Rule(
         # Google says so for every 429, hence not beside its code.
         cause=Cause.INSUFFICIENT_BALANCE,
-        words=_words(r"exceeded your current quota"),
-        not_codes=_any("resource_exhausted"),
+        words=words(r"exceeded your current quota"),
+        not_codes=any_of("resource_exhausted"),
         yes='429 {"error":{"message":"You exceeded your current quota, check your plan"}}',
         no='429 {"error":{"status":"RESOURCE_EXHAUSTED","message":"exceeded your current quota"}}',
     ),
     Rule(
         cause=Cause.DATA_POLICY,
-        words=_words(r"data policy", r"paid model training"),
+        words=words(r"data policy", r"paid model training"),
         yes='404 {"error":{"message":"No endpoints found matching your data policy"}}',
         no='404 {"error":{"message":"No endpoints found for this model"}}',
     ),
     Rule(
         cause=Cause.CONTEXT_OVERFLOW,
-        codes=_any("context_length_exceeded", "exceed_context_size_error"),
+        codes=any_of("context_length_exceeded", "exceed_context_size_error"),
         yes='400 {"error":{"code":"context_length_exceeded","message":"too long"}}',
         no='400 {"error":{"code":"string_too_long","message":"too long"}}',
     ),
     Rule(
         cause=Cause.CONTEXT_OVERFLOW,
-        words=_words(
+        words=words(
             r"maximum context length",
             r"prompt is too long",
             r"exceeds? (?:the )?context limit",
@@ -178,18 +133,24 @@ RULES: tuple[Rule, ...] = (
             r"context window (?:is )?exceeded",
             r"greater than the context length",
             r"maximum prompt length is \d",
-            r"input is too long",
-            r"token limit exceeded",
-            r"too many tokens",
         ),
         not_statuses=_BUSY,
-        not_codes=_THROTTLES,
+        not_codes=any_of("rate_limit_error"),
         yes='400 {"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}',
-        no='429 {"message":"Too many tokens, please wait.","__type":"ThrottlingException"}',
+        no='429 {"error":{"message":"slow down, or reduce the length of the messages"}}',
+    ),
+    Rule(
+        # Vaguer words, which throttles use too ("Too many tokens, please wait").
+        cause=Cause.CONTEXT_OVERFLOW,
+        words=words(r"input is too long", r"token limit exceeded", r"too many tokens"),
+        statuses=frozenset({400, 422}),
+        not_codes=_THROTTLES,
+        yes='400 {"error":{"message":"too many tokens in the prompt"}}',
+        no='400 {"message":"Too many tokens, please wait.","__type":"ThrottlingException"}',
     ),
     Rule(
         cause=Cause.REQUEST_TOO_LARGE,
-        codes=_any("request_too_large"),
+        codes=any_of("request_too_large"),
         yes='400 {"error":{"type":"request_too_large","message":"over 32 MB"}}',
         no='400 {"error":{"type":"image_too_large","message":"over 5 MB"}}',
     ),
@@ -201,20 +162,20 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.MODEL_NOT_FOUND,
-        codes=_any("model_not_found"),
+        codes=any_of("model_not_found"),
         yes='403 {"error":{"code":"model_not_found","message":"no access"}}',
         no='403 {"error":{"code":"voice_not_found","message":"no access"}}',
     ),
     Rule(
         cause=Cause.MODEL_NOT_FOUND,
-        codes=_any("not_found_error"),
-        words=_words(r"\bmodel\b"),
+        codes=any_of("not_found_error"),
+        words=words(r"\bmodel\b"),
         yes='404 {"error":{"type":"not_found_error","message":"model: demo-1"}}',
         no='404 {"error":{"type":"not_found_error","message":"Not Found"}}',
     ),
     Rule(
         cause=Cause.MODEL_NOT_FOUND,
-        words=_words(
+        words=words(
             r"\bmodels?\b.{0,160}?\b(?:not found|does not exist|is not available|not supported)",
             r"models/\S{1,160} is not found",
             r"not a valid model",
@@ -229,20 +190,20 @@ RULES: tuple[Rule, ...] = (
         # Elsewhere it is about a parameter ("`temperature` is deprecated for this model").
         cause=Cause.MODEL_NOT_FOUND,
         statuses=frozenset({404, 410}),
-        words=_words(r"\bdeprecated\b", r"\bretired\b", r"\bdecommissioned\b"),
+        words=words(r"\bdeprecated\b", r"\bretired\b", r"\bdecommissioned\b"),
         yes='404 {"error":{"message":"Demo Fast 4.1 is deprecated. Choose a newer one."}}',
         no='400 {"error":{"message":"`temperature` is deprecated for this model."}}',
     ),
     Rule(
         cause=Cause.OVERLOADED,
-        codes=_any("overloaded_error", "unavailable"),
+        codes=any_of("overloaded_error", "unavailable"),
         yes='0 {"type":"error","error":{"type":"overloaded_error","message":"try later"}}',
         no='0 {"type":"error","error":{"type":"overload_test","message":"try later"}}',
     ),
     Rule(cause=Cause.OVERLOADED, statuses=frozenset({529}), yes="529 ", no="530 "),
     Rule(
         cause=Cause.OVERLOADED,
-        words=_words(r"\boverloaded\b"),
+        words=words(r"\boverloaded\b"),
         yes='500 {"error":{"message":"The engine is currently overloaded"}}',
         no='500 {"error":{"message":"Overload of the function f was ambiguous"}}',
     ),
@@ -260,11 +221,17 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.RATE_LIMITED,
-        words=_words(
-            r"\btoo many requests\b", r"\brate[ -]limited\b", r"\brate limit (?:reached|exceeded)"
-        ),
+        words=words(r"\btoo many requests\b", r"\brate[ -]limited\b"),
         yes='0 {"error":{"type":"invalid_request_error","message":"Too many requests, slow down"}}',
         no='0 {"error":{"type":"invalid_request_error","message":"the frame rate is limited"}}',
+    ),
+    Rule(
+        # Some throttle under another status (GitHub's 403).
+        cause=Cause.RATE_LIMITED,
+        words=words(r"\brate limit (?:reached|exceeded)"),
+        statuses=frozenset({0, 400, 403}),
+        yes='403 {"message":"API rate limit exceeded for this user"}',
+        no='500 {"message":"rate limit exceeded in the log writer"}',
     ),
     Rule(
         cause=Cause.GATEWAY_TIMEOUT,
@@ -274,26 +241,26 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.GATEWAY_TIMEOUT,
-        codes=_any("deadline_exceeded"),
+        codes=any_of("deadline_exceeded"),
         yes='0 {"error":{"status":"DEADLINE_EXCEEDED","message":"gave up"}}',
         no='0 {"error":{"status":"DEADLINE_UNSET","message":"gave up"}}',
     ),
     Rule(cause=Cause.REQUEST_TIMEOUT, statuses=frozenset({408}), yes="408 ", no="409 "),
     Rule(
         cause=Cause.REQUEST_TIMEOUT,
-        codes=_any("timeout_error", "request_timeout"),
+        codes=any_of("timeout_error", "request_timeout"),
         yes='0 {"error":{"type":"timeout_error","message":"took too long"}}',
         no='0 {"error":{"type":"invalid_request_error","message":"unknown parameter: timeout"}}',
     ),
     Rule(
         cause=Cause.REGION_NOT_SUPPORTED,
-        codes=_any("unsupported_country_region_territory"),
+        codes=any_of("unsupported_country_region_territory"),
         yes='403 {"error":{"code":"unsupported_country_region_territory","message":"no"}}',
         no='403 {"error":{"code":"request_forbidden","message":"no"}}',
     ),
     Rule(
         cause=Cause.REGION_NOT_SUPPORTED,
-        words=_words(r"location is not supported", r"not available in your (?:country|region)"),
+        words=words(r"location is not supported", r"not available in your (?:country|region)"),
         yes='400 {"error":{"code":400,"message":"User location is not supported for the API"}}',
         no='400 {"error":{"code":400,"message":"User location is unknown"}}',
     ),
@@ -318,13 +285,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.PERMISSION_DENIED,
-        codes=_any("permission_error", "permission_denied"),
+        codes=any_of("permission_error", "permission_denied"),
         yes='0 {"type":"error","error":{"type":"permission_error","message":"no"}}',
         no='0 {"type":"error","error":{"type":"access_note","message":"no"}}',
     ),
     Rule(
         cause=Cause.INVALID_KEY,
-        codes=_any("unauthenticated"),
+        codes=any_of("unauthenticated"),
+        statuses=_NO_STATUS,
         yes='0 {"error":{"status":"UNAUTHENTICATED","message":"no"}}',
         no='0 {"error":{"status":"AUTHENTICATED","message":"no"}}',
     ),
@@ -336,26 +304,33 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.ENDPOINT_NOT_FOUND,
-        codes=_any("not_found_error", "not_found"),
+        codes=any_of("not_found_error"),
         yes='0 {"type":"error","error":{"type":"not_found_error","message":"Not Found"}}',
         no='0 {"type":"error","error":{"type":"found_error","message":"Not Found"}}',
+    ),
+    Rule(
+        cause=Cause.ENDPOINT_NOT_FOUND,
+        codes=any_of("not_found"),
+        statuses=_NO_STATUS,
+        yes='0 {"error":{"status":"NOT_FOUND","message":"no such method"}}',
+        no='500 {"error":{"status":"NOT_FOUND","message":"no such method"}}',
     ),
     # ------------------------------------------ codes of a failed generation
     Rule(
         cause=Cause.TOOL_GENERATION_FAILED,
-        codes=_any("tool_use_failed"),
+        codes=any_of("tool_use_failed"),
         yes='400 {"error":{"type":"invalid_request_error","code":"tool_use_failed"}}',
         no='400 {"error":{"type":"invalid_request_error","code":"tool_unknown"}}',
     ),
     Rule(
         cause=Cause.INSUFFICIENT_SYSTEM_RESOURCE,
-        codes=_any("insufficient_system_resource"),
+        codes=any_of("insufficient_system_resource"),
         yes='0 {"code":"insufficient_system_resource"}',
         no='0 {"code":"system_resource"}',
     ),
     Rule(
         cause=Cause.MALFORMED_FUNCTION_CALL,
-        codes=_any("malformed_function_call", "unexpected_tool_call", "too_many_tool_calls"),
+        codes=any_of("malformed_function_call", "unexpected_tool_call", "too_many_tool_calls"),
         yes='0 {"code":"MALFORMED_FUNCTION_CALL"}',
         no='0 {"code":"FUNCTION_CALL"}',
     ),
@@ -370,7 +345,7 @@ RULES: tuple[Rule, ...] = (
     Rule(cause=Cause.SERVER_ERROR, statuses=frozenset({500}), yes="500 ", no="505 "),
     Rule(
         cause=Cause.SERVER_ERROR,
-        codes=_any("server_error", "internal_server_error", "internal", "api_error"),
+        codes=any_of("server_error", "internal_server_error", "internal", "api_error"),
         yes='0 {"error":{"code":"server_error","message":"went away"}}',
         no='0 {"error":{"code":"error","message":"went away"}}',
     ),
@@ -382,8 +357,15 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.INVALID_REQUEST,
-        codes=_any("invalid_request_error", "invalid_argument", "failed_precondition"),
+        codes=any_of("invalid_request_error"),
         yes='0 {"error":{"type":"invalid_request_error","message":"bad field"}}',
         no='0 {"error":{"type":"unknown_error","message":"bad field"}}',
+    ),
+    Rule(
+        cause=Cause.INVALID_REQUEST,
+        codes=any_of("invalid_argument", "failed_precondition"),
+        statuses=_NO_STATUS,
+        yes='0 {"error":{"status":"INVALID_ARGUMENT","message":"bad field"}}',
+        no='501 {"error":{"status":"INVALID_ARGUMENT","message":"bad field"}}',
     ),
 )
