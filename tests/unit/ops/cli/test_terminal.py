@@ -46,6 +46,11 @@ def test_ordinary_cells_are_left_alone():
     assert csv_cell("a = b") == "a = b"
 
 
+def test_invisible_characters_of_other_planes_are_escaped_as_pairs():
+    assert json_text('"\U000e0041"') == '"\\udb40\\udc41"'
+    assert json.loads(json_text('"\U000e0041"')) == "\U000e0041"
+
+
 @given(st.text())
 def test_escaped_json_is_the_same_json(text: str):
     encoded = json.dumps({"k": text}, ensure_ascii=False)
