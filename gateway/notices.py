@@ -20,6 +20,8 @@ FAILED = "Something went wrong, and there is no answer."
 CUT_OFF = "The answer above was cut off."
 EMPTY_PROMPT = "Yes? Write your question after the mention."
 
+_EMPTY_NOTE = "empty_reply"
+"""A worker says so itself; it is the same as a reply that shows nothing."""
 _NOTES = {
     "cut_off": CUT_OFF,
     "length": "The answer was cut off: it reached the length limit.",
@@ -46,18 +48,20 @@ def done_notice(event: TurnDone, *, is_silent: bool, locale: str) -> str | None:
         locale: the person's language.
     """
     del locale
+    if event.state is TurnState.CANCELLED:
+        return STOPPED
     keys = list(event.notes)
     if (implied := _STOPS.get(event.stop_reason)) is not None and implied not in keys:
         keys.append(implied)
     lines = [_NOTES[key] for key in keys if key in _NOTES]
-    if is_silent and not lines:
+    if not lines and (is_silent or _EMPTY_NOTE in keys):
         return EMPTY_REPLY
-    return _subtext(lines) if lines else None
+    return "\n".join(f"-# {line}" for line in lines) if lines else None
 
 
 def unknown_notes(event: TurnDone) -> tuple[str, ...]:
     """Notes that this gateway has no text for, such as those of a newer worker."""
-    return tuple(key for key in event.notes if key not in _NOTES)
+    return tuple(key for key in event.notes if key not in _NOTES and key != _EMPTY_NOTE)
 
 
 def failed_notice(event: TurnFailed, *, locale: str) -> str:
@@ -73,7 +77,3 @@ def failed_notice(event: TurnFailed, *, locale: str) -> str:
     if footer or code:
         lines.append(f"-# {' '.join(part for part in (footer, code) if part)}")
     return "\n".join(lines)[:MAX_SEGMENT_CHARS]
-
-
-def _subtext(lines: list[str]) -> str:
-    return "\n".join(f"-# {line}" for line in lines)

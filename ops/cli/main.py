@@ -29,6 +29,7 @@ NOUNS: Final = (
     "recorder",
     "turns",
     "errors",
+    "discord",
     "db",
     "doctor",
     "normalize",

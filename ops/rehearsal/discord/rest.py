@@ -94,6 +94,7 @@ class Rest:
             ("GET", "/users/@me", self._me),
             ("GET", "/oauth2/applications/@me", self._application),
             ("GET", "/applications/@me", self._application),
+            ("GET", "/users/@me/guilds", self._guilds),
             ("POST", "/users/@me/channels", self._open_direct),
             ("GET", "/channels/{channel}", self._channel),
             ("GET", "/channels/{channel}/messages", self._history),
@@ -189,6 +190,12 @@ class Rest:
 
     async def _application(self, _request: web.Request, bot: User) -> object:
         return application_json(bot)
+
+    async def _guilds(self, _request: web.Request, _bot: User) -> object:
+        return [
+            {"id": str(guild.id), "name": guild.name, "owner": False, "permissions": "0"}
+            for guild in self._world.guilds.values()
+        ]
 
     async def _open_direct(self, request: web.Request, _bot: User) -> object:
         channel = self._world.direct_channel(int(request[BODY]["recipient_id"]))

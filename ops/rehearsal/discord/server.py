@@ -5,7 +5,8 @@ import it.
 """
 
 import time
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -22,9 +23,9 @@ from ops.rehearsal.discord.sockets import (
 )
 from ops.rehearsal.discord.world import Channel, Draft, Message, User, World
 
-TOKEN: Final = "MTAwMDAwMDAwMDAwMDAwMDAx.fake.discord"  # noqa: S105 -- the fake's own, opens nothing
-"""A token as clients want it: its first part is the bot's id in base64."""
 BOT_ID: Final = 1000000000000000001
+TOKEN: Final = f"{b64encode(str(BOT_ID).encode()).decode().rstrip('=')}.fake.discord"
+"""A token as clients want it: its first part is the bot's id in base64. It opens nothing."""
 SESSION_STARTS: Final = 1000
 
 
@@ -72,9 +73,10 @@ class FakeDiscord:
         """The gateway's address."""
         return f"ws://127.0.0.1:{self.port}/gateway"
 
-    async def start(self, port: int = 0) -> None:
-        """Listens on loopback; port 0 takes a free one."""
+    async def start(self, port: int = 0, *, routes: Sequence[web.RouteDef] = ()) -> None:
+        """Listens on loopback; port 0 takes a free one, `routes` are served beside the API."""
         app = web.Application()
+        app.add_routes(routes)
         app.add_routes([*self._rest.routes(), web.get("/gateway", self.sockets.serve)])
         app.add_routes([web.get("/gateway/", self.sockets.serve)])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)

@@ -33,6 +33,8 @@ def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> Se
     [
         (TurnDone(count=1), None),
         (TurnDone(count=0), notices.EMPTY_REPLY),
+        (TurnDone(count=0, notes=("empty_reply",)), notices.EMPTY_REPLY),
+        (TurnDone(count=1, state=TurnState.CANCELLED), notices.STOPPED),
         (TurnDone(count=1, notes=("cut_off",)), f"-# {notices.CUT_OFF}"),
         (TurnDone(count=1, notes=("of_a_newer_worker",)), None),
         (
@@ -48,7 +50,17 @@ def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> Se
             "-# The provider's filter ended the answer early.",
         ),
     ],
-    ids=["whole", "empty", "note", "unknown note", "length", "length noted", "filtered"],
+    ids=[
+        "whole",
+        "empty",
+        "said to be empty",
+        "stopped",
+        "note",
+        "unknown note",
+        "length",
+        "length noted",
+        "filtered",
+    ],
 )
 def test_the_end_of_a_reply_says_what_is_missing(event, notice):
     assert done_notice(event, is_silent=event.count == 0, locale="en") == notice
@@ -77,7 +89,7 @@ def test_a_notice_fits_into_a_message():
 
 
 def test_unknown_notes_are_named():
-    assert unknown_notes(TurnDone(count=1, notes=("cut_off", "new"))) == ("new",)
+    assert unknown_notes(TurnDone(count=1, notes=("cut_off", "new", "empty_reply"))) == ("new",)
 
 
 @pytest.mark.parametrize(
