@@ -7,6 +7,9 @@ redis-py 5 sends through `asyncio.wait_for`, which before Python 3.12 swallows a
 arrives together with its result (cpython issue 86296): a task that is told to end while it sends
 goes on and waits for the answer, for ever when it is a blocking read in a loop. Here the time limit
 is an `asyncio.timeout`, and no task is made for each command.
+
+It also checks the health of a connection in the middle of its own handshake, where a refusal (a
+missing password) sends it into retries within retries. A new connection needs no such check.
 """
 
 import asyncio
@@ -22,6 +25,11 @@ from redis.asyncio.connection import (
 
 
 class _Cancellable(AbstractConnection):
+    async def on_connect(self) -> None:
+        """Shakes hands with the server."""
+        self.next_health_check = asyncio.get_running_loop().time() + self.health_check_interval
+        await super().on_connect()
+
     async def send_packed_command(
         self, command: bytes | str | Iterable[bytes], check_health: bool = True
     ) -> None:

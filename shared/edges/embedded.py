@@ -24,6 +24,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Self
+from urllib.parse import quote
 
 from shared.edges.redis import MIN_VERSION
 from shared.errors import ConfigError, StoreUnavailable
@@ -76,7 +77,7 @@ class EmbeddedServer:
     @property
     def url(self) -> str:
         """Where clients connect; known once `start` has returned."""
-        return f"unix://{self._socket}?db=0"
+        return _url_of(self._socket)
 
     @property
     def pid(self) -> int | None:
@@ -196,7 +197,11 @@ def running_url(data_dir: Path) -> str | None:
     """Where the running server of a data directory is reached; None when there is none."""
     address = data_dir / "redis" / "address"
     socket_path = address.read_text(encoding="utf-8") if address.exists() else ""
-    return f"unix://{socket_path}?db=0" if socket_path and _answers(socket_path) else None
+    return _url_of(socket_path) if socket_path and _answers(socket_path) else None
+
+
+def _url_of(socket_path: str) -> str:
+    return f"unix://{quote(socket_path)}?db=0"
 
 
 def find_binary(find_in_wheel: Callable[[], Path | None] | None = None) -> Path:

@@ -34,9 +34,10 @@ CONNECT_TIMEOUT_S = 1.0
 POOL_WAIT_S = 2
 HEALTH_CHECK_S = 10
 """An idle connection is tried before use after this long: silent drops of a NAT."""
-RETRIES = 2
-"""redis-py retries a command, and inside it each connect, so the waits multiply: about a second
-for a server that refuses. Who must outlast an outage loops above this, where it can be stopped."""
+RETRIES = 1
+"""redis-py retries a command, inside it a health check, inside that each connect, so the waits
+multiply: half a second for a server that refuses. Who must outlast an outage loops above this,
+where it can be stopped."""
 CALL_TIMEOUT_S = 10.0
 """The longest a call waits, retries included; who can wait longer asks again."""
 MAX_BLOCK_S = 5.0
@@ -84,6 +85,8 @@ def check_url(url: str) -> str:
         raise ConfigError(f"TURNFLEET_REDIS_URL={name} has no known scheme; write {EXAMPLE}")
     if parts.scheme == "unix" and not parts.path:
         raise ConfigError(f"TURNFLEET_REDIS_URL={name} names no socket; write {EXAMPLE}")
+    if parts.scheme == "unix" and parts.hostname:
+        raise ConfigError(f"TURNFLEET_REDIS_URL={name}: a socket's path begins with a third slash")
     if parts.scheme != "unix" and not parts.hostname:
         raise ConfigError(f"TURNFLEET_REDIS_URL={name} names no host; write {EXAMPLE}")
     database = parts.path.strip("/")

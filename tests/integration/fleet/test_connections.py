@@ -97,6 +97,17 @@ async def test_refusals_are_translated(client: Redis):
         await client.config_set("maxmemory", "0")
 
 
+async def test_a_missing_password_is_the_operators_business(server: RedisServer, client: Redis):
+    await client.config_set("requirepass", "hush")
+    redis = connect(server.url)
+    try:
+        with pytest.raises(ConfigError, match="refuses the user or password"):
+            await check_server(redis, server.url)
+    finally:
+        await client.config_set("requirepass", "")
+        await redis.aclose(close_connection_pool=True)
+
+
 async def test_a_wrong_password_is_the_operators_business(server: RedisServer):
     redis = connect(f"redis://:wrong@127.0.0.1:{server.port}")
     with pytest.raises(ConfigError, match="refuses the user or password"):

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from shared.edges.embedded import EmbeddedServer, find_binary, run_directory
+from shared.edges.embedded import EmbeddedServer, find_binary, run_directory, running_url
+from shared.edges.redis import check_server, connect
 from shared.errors import ConfigError, StoreUnavailable
 from tests.support.servers import BINARIES
 
@@ -50,6 +52,24 @@ def test_any_directory_name_works(tmp_path: Path, binary: Path, name: str):
         client.set("key", "value")
         assert (tmp_path / name / "redis" / "appendonlydir").is_dir()
         assert server.is_owner
+
+
+async def test_any_run_time_directory_works(
+    tmp_path: Path, binary: Path, monkeypatch: pytest.MonkeyPatch
+):
+    short = Path(tempfile.mkdtemp(prefix="tf ?#%ü ", dir="/tmp"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short))
+    try:
+        with EmbeddedServer(tmp_path, binary=binary) as server:
+            assert str(short) in str(server._socket)
+            assert running_url(tmp_path) == server.url
+            client = connect(server.url)
+            facts = await check_server(client, server.url)
+            assert facts.flavor in str(binary)
+            await client.aclose()
+    finally:
+        short.rmdir()
+    assert running_url(tmp_path) is None
 
 
 def test_the_server_keeps_what_it_accepts(embedded: EmbeddedServer):
