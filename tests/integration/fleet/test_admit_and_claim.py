@@ -1,8 +1,10 @@
+import pytest
 from redis.asyncio import Redis
 
 from shared.edges.queue import Admission, Cancelled, TurnQueue, job_payload
 from shared.edges.records import TurnRecords
 from shared.edges.redis import within
+from shared.errors import RequestTooLarge
 from shared.keys import Keys
 from shared.segments import AttemptSuperseded, TurnFailed
 from shared.turns import TurnState
@@ -44,6 +46,12 @@ async def test_a_turn_id_is_taken_once(queue: TurnQueue, client: Redis, keys: Ke
     assert await queue.finish(claimed.token, TurnFailed(cause="x", category="internal")) == "ok"
     await client.delete(keys.turn("l1"))
     assert await queue.admit(turn("l1")) is Admission.DUPLICATE
+
+
+async def test_a_request_that_is_too_large_leaves_nothing(queue: TurnQueue, client: Redis):
+    with pytest.raises(RequestTooLarge, match="send less history"):
+        await queue.admit(turn("l1", system="x" * 300_000))
+    assert await client.keys("*") == []
 
 
 async def test_a_guild_over_its_depth_is_refused(queue: TurnQueue):

@@ -12,6 +12,8 @@ from shared.turns import AttemptToken
 
 BEAT_TURNS = 100
 """Turns of one beat: about half a millisecond of the server."""
+MAX_EARLY_STOPS = 100
+"""Stops kept for turns whose claim is on its way; the beat knows of every stop anyway."""
 
 
 class Lease:
@@ -85,6 +87,7 @@ class Holdings:
     def __init__(self) -> None:
         self.by_turn: dict[str, Lease] = {}
         self._held: set[Lease] = set()
+        self._early_stops: set[str] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -97,6 +100,9 @@ class Holdings:
     def add(self, lease: Lease) -> None:
         """Holds a lease from its claim on."""
         self._held.add(lease)
+        if lease.turn_id in self._early_stops:
+            self._early_stops.discard(lease.turn_id)
+            lease.stopped.set()
         self._idle.clear()
 
     def remove(self, lease: Lease) -> None:
@@ -110,10 +116,12 @@ class Holdings:
         await self._idle.wait()
 
     def stop(self, turn_id: str) -> None:
-        """Tells the jobs of a turn that a user stopped it."""
-        for lease in self:
-            if lease.turn_id == turn_id:
-                lease.stopped.set()
+        """Tells the jobs of a turn that a user stopped it, also while its claim is on its way."""
+        leases = [lease for lease in self if lease.turn_id == turn_id]
+        for lease in leases:
+            lease.stopped.set()
+        if not leases and len(self._early_stops) < MAX_EARLY_STOPS:
+            self._early_stops.add(turn_id)
 
     async def beat(self, queue: TurnQueue) -> list[Lease]:
         """Renews all leases, loses those that are others', and answers which.

@@ -68,6 +68,24 @@ async def test_holdings_know_when_they_are_idle():
     await waiting
 
 
+async def test_a_stop_can_overtake_the_answer_of_its_claim():
+    holdings, one, again = Holdings(), lease("l1"), lease("l1")
+    holdings.stop("l1")
+    holdings.add(one)
+    assert one.stopped.is_set()
+    holdings.add(again)
+    assert not again.stopped.is_set()
+
+
+async def test_early_stops_are_bounded():
+    holdings = Holdings()
+    for number in range(1000):
+        holdings.stop(f"l{number}")
+    late = lease("l999")
+    holdings.add(late)
+    assert not late.stopped.is_set()
+
+
 async def test_a_stop_reaches_the_leases_of_its_turn_only():
     holdings, one, other = Holdings(), lease("l1"), lease("l2")
     holdings.add(one)
