@@ -98,8 +98,9 @@ class ThinkTagStripper:
         elif data[at] == "`":
             end = self._ticks_end(data, at)
         else:
-            bracket = data.find("<", at, self._code_end(data, at))
-            end = self._code_end(data, at) if bracket < 0 else bracket
+            end = self._code_end(data, at)
+            bracket = data.find("<", at, end)
+            end = end if bracket < 0 else bracket
         self._emit(data[at:end])
         return end
 

@@ -52,13 +52,14 @@ def test_tags(text, shown):
         ("use `` a `<think>` b `` here", "use `` a `<think>` b `` here"),
         ("```\n<think>\n```\nafter", "```\n<think>\n```\nafter"),
         ("a ` tick <think>x</think>b", "a ` tick {x}b"),
+        ("a `b\nc <think>` ok", "a `b\nc <think>` ok"),
         ("a ` tick\n\n`<think>` ok", "a ` tick\n\n`<think>` ok"),
         ("a `<think>x\n\nb`", "a `{x\n\nb`}"),
         ("<think>use ` one</think>two", "{use ` one}two"),
         ("`<think\n a>` b", "`<think\n a>` b"),
         ("`<th¦ink>¦` ok", "`<think>` ok"),
     ],
-    ids=["inline", "double", "fence", "stray tick", "paragraph ends code", "tick never closed",
+    ids=["inline", "double", "fence", "stray tick", "line end", "paragraph ends code", "never closed",
          "ticks in reasoning", "line end in a literal tag", "cut"],
 )  # fmt: skip
 def test_code_protects(text, shown):
