@@ -22,6 +22,9 @@ MAX_STRAY_BYTES = 4 * 1024
 MAX_STRAY_JSON_BYTES = MAX_LINE_BYTES
 """A JSON body where a stream was asked for is read as one completion, so it is kept whole."""
 
+PIECES_PER_BLOCK = 512
+"""A bytes object is 33 bytes larger than what it holds; of pieces, at most this many are kept."""
+
 _BOM = b"\xef\xbb\xbf"
 _CR = 13
 
@@ -54,8 +57,11 @@ class SSEDecoder:
 
     def __init__(self) -> None:
         self.exceeded: str | None = None
-        self._cut_line = bytearray()
-        """The beginning of a line whose end has not come."""
+        self._cut_line: list[bytes] = []
+        """The beginning of a line whose end has not come, in the pieces it came in."""
+        self._cut_blocks: list[bytes] = []
+        """What stood before `_cut_line`, joined: small pieces would cost ten times their bytes."""
+        self._cut_bytes = 0
         self._name = b""
         self._data: bytes | None = None
         """The first data line of the event that is being read; None if it has none yet."""
@@ -83,15 +89,12 @@ class SSEDecoder:
         else:
             lines = chunk.split(b"\n")
         rest = lines.pop()
-        cut = self._cut_line
-        if len(chunk) + len(cut) > MAX_LINE_BYTES:
+        if len(chunk) + self._cut_bytes > MAX_LINE_BYTES:
             lines, rest = self._without_long_lines(lines, rest)
-        if cut and lines:
-            cut += lines[0]
-            lines[0] = bytes(cut)
-            cut.clear()
+        if lines and self._cut_bytes:
+            lines[0] = self._take_cut_line() + lines[0]
         if rest:
-            cut += rest
+            self._keep_cut_line(rest)
         events = self._read(lines) if lines else []
         if self._left < 0 and self.exceeded is None:
             self._exceed(f"the response is longer than {MAX_RESPONSE_BYTES} bytes")
@@ -105,9 +108,8 @@ class SSEDecoder:
         """
         if self.exceeded is not None:
             return []
-        last_line = (self._head or b"") + self._cut_line
+        last_line = (self._head or b"") + self._take_cut_line()
         self._head = None
-        self._cut_line.clear()
         events = self._read([last_line, b""] if last_line else [b""])
         return [event for event in events if is_whole(event.data)]
 
@@ -158,9 +160,23 @@ class SSEDecoder:
         self._more_data.clear()
         return data
 
+    def _keep_cut_line(self, piece: bytes) -> None:
+        self._cut_bytes += len(piece)
+        self._cut_line.append(piece)
+        if len(self._cut_line) == PIECES_PER_BLOCK:
+            self._cut_blocks.append(b"".join(self._cut_line))
+            self._cut_line.clear()
+
+    def _take_cut_line(self) -> bytes:
+        line = b"".join([*self._cut_blocks, *self._cut_line])
+        self._cut_blocks.clear()
+        self._cut_line.clear()
+        self._cut_bytes = 0
+        return line
+
     def _without_long_lines(self, lines: list[bytes], rest: bytes) -> tuple[list[bytes], bytes]:
         """What stands before the first line over the limit; nothing after it is read."""
-        carried = len(self._cut_line)
+        carried = self._cut_bytes
         for number, line in enumerate([*lines, rest]):
             if carried + len(line) > MAX_LINE_BYTES:
                 self._exceed(f"a line is longer than {MAX_LINE_BYTES} bytes")

@@ -6,6 +6,7 @@ from worker.normalize.sse import (
     MAX_RESPONSE_BYTES,
     MAX_STRAY_BYTES,
     MAX_STRAY_JSON_BYTES,
+    PIECES_PER_BLOCK,
     SSEDecoder,
     SSEvent,
 )
@@ -55,6 +56,14 @@ def test_fields_are_read_by_the_book():
         SSEvent(b"e", b"1\n\n 2", "7")
     ]
     assert decode(b"event: ping\n\ndata: x\n\n") == [SSEvent(b"", b"x")]
+
+
+def test_long_line_in_many_small_pieces_comes_whole():
+    data = bytes(range(48, 58)) * (3 * PIECES_PER_BLOCK)
+    body = b"data: " + data + b"\n\ndata: 2\n\n"
+    for size in (1, 7):
+        events = decode(*cuttings.pieces(body, size))
+        assert events == [SSEvent(b"", data), SSEvent(b"", b"2")]
 
 
 def test_line_of_the_limit_passes():
