@@ -59,7 +59,7 @@ def test_tags(text, shown):
         ("`<think\n a>` b", "`<think\n a>` b"),
         ("`<th¦ink>¦` ok", "`<think>` ok"),
     ],
-    ids=["inline", "double", "fence", "stray tick", "line end", "paragraph ends code", "never closed",
+    ids=["inline", "double", "fence", "stray tick", "line end", "paragraph", "never closed",
          "ticks in reasoning", "line end in a literal tag", "cut"],
 )  # fmt: skip
 def test_code_protects(text, shown):
