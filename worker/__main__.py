@@ -4,15 +4,14 @@ Exit codes: 0 stopped in order; 1 it crashed; 2 it cannot start until somebody a
 line on stderr says what to do.
 """
 
-import asyncio
 import os
 import sys
 
 import uvloop
 
-from shared.config import Settings, load_settings
+from shared.config import load_settings
 from shared.errors import ConfigError, StoreError
-from shared.logs import start_logs, watch_loop
+from shared.logs import start_logs
 from worker.app import provider_keys, serve
 
 EXIT_CANNOT_START = 2
@@ -26,17 +25,12 @@ def main() -> int:
     except ConfigError as exc:
         return _refuse(exc)
     try:
-        uvloop.run(_run(settings))
+        uvloop.run(serve(settings, os.environ))
     except (ConfigError, StoreError) as exc:
         return _refuse(exc)
     finally:
         logs.close()
     return 0
-
-
-async def _run(settings: Settings) -> None:
-    watch_loop(asyncio.get_running_loop())
-    await serve(settings, os.environ)
 
 
 def _refuse(error: Exception) -> int:

@@ -26,7 +26,7 @@ from shared.edges.spool import Spool
 from shared.errors import ConfigError
 from shared.i18n import Texts, load_texts
 from shared.keys import Keys
-from shared.logs import fields
+from shared.logs import fields, watch_loop
 from shared.secrets import Secret
 from worker.edges.clock import SystemClock
 from worker.edges.fleet.mishaps import Mishap, report_of
@@ -71,6 +71,7 @@ async def serve(settings: Settings, environ: Mapping[str, str]) -> None:
         ConfigError, StoreUnavailable, StoreUnsafe: it cannot start.
     """
     async with _parts(settings, environ) as parts:
+        watch_loop(asyncio.get_running_loop(), parts.reporter.crashed)
         resending = asyncio.create_task(parts.reporter.run(), name="reporter")
         worker = _worker(parts)
         log.info("worker.started", extra=fields(worker_id=parts.worker_id, slots=settings.slots))
