@@ -37,6 +37,7 @@ from gateway.edges.store import (
 )
 from gateway.front import ChannelFront
 from gateway.intake import Defaults, Intake
+from gateway.notices import Notices
 from gateway.typist import Typist
 from shared import __version__
 from shared.config import Settings, data_dir
@@ -48,6 +49,7 @@ from shared.edges.reporter import Reporter, new_report_id, stream_sender
 from shared.edges.spool import Spool
 from shared.edges.streams import GroupReader
 from shared.errors import ConfigError, StoreUnavailable
+from shared.i18n import load_texts
 from shared.keys import DELIVERY_CONSUMER, DELIVERY_GROUP, Keys
 from shared.logs import fields
 from shared.secrets import Secret
@@ -72,6 +74,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     blocking: Redis
     queue: TurnQueue
     reporter: Reporter
+    notices: Notices
     process_id: str
 
 
@@ -154,6 +157,7 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
                 blocking=blocking,
                 queue=TurnQueue(redis, keys, settings),
                 reporter=reporter,
+                notices=Notices(load_texts()),
                 process_id=process_id,
             )
         finally:
@@ -195,6 +199,7 @@ def _surroundings(
         reporter=parts.reporter,
         fleet=GatewayFleet(parts.queue),
         typing=typist,
+        notices=parts.notices,
         clock=clock,
         new_report_id=new_report_id,
     )
@@ -223,6 +228,7 @@ async def _take(parts: Parts, front: ChannelFront, echoes: Echoes, typist: Typis
         front,
         GatewayFleet(parts.queue),
         typist,
+        parts.notices,
         Defaults(
             target=Target(provider=settings.provider, model=settings.model),
             delivery_mode=settings.delivery_mode,

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from gateway import notices
 from gateway.addressing import is_addressed, route_of, text_without_call, turn_id_of
 from gateway.front import ChannelFront, Echo, OutgoingMessage, Prompt, Unavailable
+from gateway.notices import BUSY, EMPTY_PROMPT, GUILD_BUSY, TOO_LARGE, Notices
 from gateway.sequencer import nonce_of
 from gateway.typist import Typist
 from shared.errors import RequestTooLarge, StoreUnavailable
@@ -45,7 +45,7 @@ class Answer(StrEnum):
     FULL = "full"
 
 
-_NOTICES = {Answer.GUILD_FULL: notices.GUILD_BUSY, Answer.FULL: notices.BUSY}
+_NOTICES = {Answer.GUILD_FULL: GUILD_BUSY, Answer.FULL: BUSY}
 
 
 class Admissions(Protocol):
@@ -74,6 +74,7 @@ class Intake:
         front: whose events these are.
         admissions: the queue.
         typist: owner of the typing signs.
+        notices: what is said instead of an answer.
         defaults: the model that answers, and how.
         absorb: takes echoes of our own messages.
         now_ms: the time in milliseconds.
@@ -85,6 +86,7 @@ class Intake:
         front: ChannelFront,
         admissions: Admissions,
         typist: Typist,
+        notices: Notices,
         defaults: Defaults,
         *,
         absorb: Callable[[Echo], None],
@@ -94,6 +96,7 @@ class Intake:
         self._front = front
         self._admissions = admissions
         self._typist = typist
+        self._notices = notices
         self._defaults = defaults
         self._absorb = absorb
         self._now_ms = now_ms
@@ -119,7 +122,7 @@ class Intake:
         """Takes one prompt, however long Redis is away.
 
         Returns:
-            What must be said instead of an answer; the prompt is handled when it was said.
+            The key of what must be said instead of an answer; the prompt is handled when it was.
         """
         while True:
             try:
@@ -136,7 +139,7 @@ class Intake:
         if not is_addressed(prompt) or await self._admissions.is_blocked(prompt.channel_id):
             return None
         text = text_without_call(prompt.text, self._front.bot_id)
-        return await self._admit(prompt, text) if text else notices.EMPTY_PROMPT
+        return await self._admit(prompt, text) if text else EMPTY_PROMPT
 
     async def _admit(self, prompt: Prompt, text: str) -> str | None:
         turn_id = turn_id_of(prompt)
@@ -151,7 +154,7 @@ class Intake:
         try:
             answer = Answer(await self._admissions.admit(request))
         except RequestTooLarge:
-            return notices.TOO_LARGE
+            return TOO_LARGE
         logger.info(
             "intake.answered",
             extra={
@@ -166,13 +169,13 @@ class Intake:
             self._typist.start(turn_id, self._front, prompt.channel_id)
         return _NOTICES.get(answer)
 
-    async def _decline(self, prompt: Prompt, text: str) -> None:
+    async def _decline(self, prompt: Prompt, key: str) -> None:
         """Says why a prompt becomes no turn. The nonce makes a repetition harmless."""
         async with self._room:
             outcome = await self._front.send(
                 OutgoingMessage(
                     channel_id=prompt.channel_id,
-                    text=text,
+                    text=self._notices.say(key, prompt.locale),
                     nonce=nonce_of(turn_id_of(prompt), 0, INTAKE_CLAIM, 0, 0),
                     reply_to=prompt.message_id,
                     is_notice=True,

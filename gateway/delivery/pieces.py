@@ -6,7 +6,7 @@ Pure.
 
 from typing import assert_never
 
-from gateway.notices import done_notice, failed_notice
+from gateway.notices import Notices
 from shared.segments import (
     MAX_SEGMENT_CHARS,
     AttemptSuperseded,
@@ -19,16 +19,16 @@ from shared.segments import (
 )
 
 
-def pieces_of(event: TurnEvent, *, locale: str) -> tuple[str, ...]:
+def pieces_of(event: TurnEvent, notices: Notices, *, locale: str) -> tuple[str, ...]:
     """The texts of an event, in order; none for events that show nothing."""
     match event:
         case SegmentReady():
             return _of_segment(event.segment)
         case TurnDone():
-            notice = done_notice(event, is_silent=event.count == 0, locale=locale)
+            notice = notices.of_done(event, is_silent=event.count == 0, locale=locale)
             return () if notice is None else (notice,)
         case TurnFailed():
-            return (failed_notice(event, locale=locale),)
+            return (notices.of_failed(event, locale=locale),)
         case AttemptSuperseded():
             return ()
         case _:

@@ -17,7 +17,7 @@ from gateway.delivery.pieces import pieces_of
 from gateway.delivery.ports import Clock, Fleet, Journal, Reporter, TypingSigns
 from gateway.delivery.reports import delivery_failure
 from gateway.front import Refusal, Refused, Sent
-from gateway.notices import unknown_notes
+from gateway.notices import Notices, unknown_notes
 from gateway.sequencer import Patch, Step, TurnSequencer
 from shared.errors import ConfigError, StoreUnavailable
 from shared.failures import Fault
@@ -51,6 +51,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     reporter: Reporter
     fleet: Fleet
     typing: TypingSigns
+    notices: Notices
     clock: Clock
     new_report_id: Callable[[], str]
 
@@ -117,7 +118,7 @@ class TurnDelivery:
         return turn
 
     async def _show(self, turn: TurnSequencer, envelope: Envelope) -> None:
-        pieces = pieces_of(envelope.event, locale=envelope.route.locale)
+        pieces = pieces_of(envelope.event, self._around.notices, locale=envelope.route.locale)
         patch = turn.feed(envelope, pieces)
         if patch is not None:
             self._log_unknown_notes(envelope)

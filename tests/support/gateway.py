@@ -122,7 +122,9 @@ class ScriptedWorker:
                 headline=headline,
                 fault="user",
             )
-            texts.append(f"{headline} The answer above was cut off.")
+            texts.append(
+                f"{headline} The answer above was cut off.\n-# Whoever set this up can change it."
+            )
         # What the channel must show is known before the gateway can show it.
         self.replies[token.turn_id] = texts
         assert await self._queue.finish(token, event) is Finished.OK

@@ -9,7 +9,9 @@ from gateway.delivery.courier import Courier, Echoes
 from gateway.delivery.partition import Pace, PartitionDelivery
 from gateway.delivery.turns import BLOCK_S, DEADLINE_S, Surroundings
 from gateway.front import Refusal, Refused, Unavailable
+from gateway.notices import Notices
 from shared.errors import ConfigError, StoreUnavailable
+from shared.i18n import load_texts
 from shared.segments import Envelope, SegmentKind
 from shared.turns import Front
 from tests.support.channel import (
@@ -24,6 +26,8 @@ from tests.support.channel import (
 )
 from tests.support.envelopes import NOW_MS, done, failed, superseded, text
 
+NOTICES = Notices(load_texts())
+FAULT = "Whoever set this up can change it."
 QUICK = Pace(renew_s=0.01)
 FORBIDDEN = Refused(refusal=Refusal.CHANNEL, status=403, code=50013)
 
@@ -50,6 +54,7 @@ class Bench:
             reporter=self.reporter,
             fleet=self.fleet,
             typing=self.typing,
+            notices=NOTICES,
             clock=self.clock,
             new_report_id=lambda: "r1",
         )
@@ -133,7 +138,7 @@ async def test_failures_and_empty_replies_are_said(bench):
     await bench.deliver(failed(0, "The provider is overloaded."))
     await bench.deliver(done(0, turn="l2"))
     assert bench.front.shown(7) == [
-        "The provider is overloaded.",
+        f"The provider is overloaded.\n-# {FAULT}",
         "The model answered without any text. Please ask again, perhaps in other words.",
     ]
     assert all(message.is_notice for message in bench.front.messages(7))

@@ -10,7 +10,9 @@ from gateway.delivery.courier import Courier, Echoes
 from gateway.delivery.partition import PartitionDelivery
 from gateway.delivery.turns import Surroundings
 from gateway.front import Outcome, OutgoingMessage
+from gateway.notices import Notices
 from gateway.sequencer import JournalRecord, Patch
+from shared.i18n import load_texts
 from shared.segments import Envelope
 from shared.turns import Front
 from tests.support.channel import (
@@ -25,6 +27,7 @@ from tests.support.channel import (
 )
 from tests.support.envelopes import NOW_MS, done, failed, superseded, text
 
+NOTICES = Notices(load_texts())
 REPLIES: dict[str, tuple[list[Envelope], list[str]]] = {
     "plain": ([text(1, "a"), text(2, "b"), done(2)], ["a", "b"]),
     "shorter second attempt": (
@@ -43,7 +46,7 @@ REPLIES: dict[str, tuple[list[Envelope], list[str]]] = {
     ),
     "failed second attempt": (
         [text(1, "a"), text(2, "b"), superseded(2), failed(0, attempt=2)],
-        ["It failed."],
+        ["It failed.\n-# Whoever set this up can change it."],
     ),
 }
 
@@ -123,6 +126,7 @@ class Survivors:
             reporter=MemoryReporter(),
             fleet=MemoryFleet(),
             typing=NoTyping(),
+            notices=NOTICES,
             clock=clock,
             new_report_id=lambda: "r1",
         )

@@ -4,14 +4,16 @@ import asyncio
 
 import pytest
 
-from gateway import notices
 from gateway.front import Echo, Prompt, Unavailable
 from gateway.intake import Answer, Defaults, Intake
+from gateway.notices import Notices
 from gateway.typist import Typist
 from shared.errors import RequestTooLarge, StoreUnavailable
+from shared.i18n import load_texts
 from shared.turns import Front, Target, TurnRequest
 from tests.support.channel import MemoryFront
 
+TEXTS = load_texts()
 TARGET = Target(provider="rehearsal", model="plain")
 
 
@@ -58,6 +60,7 @@ async def take(admissions: Admissions, *events: Prompt | Echo, front: MemoryFron
         front,
         admissions,
         typist,
+        Notices(TEXTS),
         Defaults(target=TARGET),
         absorb=echoes.append,
         now_ms=lambda: 1,
@@ -102,9 +105,9 @@ async def test_a_prompt_may_choose_its_model(front):
     ("answer", "said"),
     [
         (Answer.DUPLICATE, []),
-        (Answer.GUILD_FULL, [notices.GUILD_BUSY]),
-        (Answer.FULL, [notices.BUSY]),
-        (RequestTooLarge(), [notices.TOO_LARGE]),
+        (Answer.GUILD_FULL, [TEXTS.text("notice.guild_busy")]),
+        (Answer.FULL, [TEXTS.text("notice.busy")]),
+        (RequestTooLarge(), [TEXTS.text("notice.too_large")]),
     ],
     ids=["duplicate", "guild full", "full", "too large"],
 )
@@ -117,7 +120,7 @@ async def test_a_prompt_that_becomes_no_turn_is_answered_and_handled(front, answ
 
 async def test_saying_busy_twice_shows_it_once(front):
     await take(Admissions(Answer.FULL, Answer.FULL), prompt(), prompt(), front=front)
-    assert front.shown(7) == [notices.BUSY]
+    assert front.shown(7) == [TEXTS.text("notice.busy")]
 
 
 async def test_a_notice_that_could_not_be_said_leaves_the_prompt_unhandled(front):
@@ -128,7 +131,7 @@ async def test_a_notice_that_could_not_be_said_leaves_the_prompt_unhandled(front
 
 async def test_an_empty_prompt_is_asked_back(front):
     await take(Admissions(), prompt("<@99> "), front=front)
-    assert front.shown(7) == [notices.EMPTY_PROMPT]
+    assert front.shown(7) == [TEXTS.text("notice.empty_prompt")]
 
 
 async def test_talk_of_others_is_handled_without_a_word(front):
@@ -159,7 +162,7 @@ async def test_a_declined_prompt_comes_again_when_it_cannot_be_noted(front):
 
     forgetful = Forgetful()
     await take(Admissions(Answer.FULL), prompt(), front=forgetful)
-    assert forgetful.shown(7) == [notices.BUSY]
+    assert forgetful.shown(7) == [TEXTS.text("notice.busy")]
 
 
 async def test_echoes_go_to_delivery(front):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway import notices
 from gateway.delivery.pieces import pieces_of
-from gateway.notices import done_notice, failed_notice, unknown_notes
+from gateway.notices import Notices, unknown_notes
+from shared.i18n import load_texts
 from shared.segments import (
     AttemptSuperseded,
     Segment,
@@ -14,6 +14,12 @@ from shared.segments import (
     TurnFailed,
 )
 from shared.turns import StopReason, TurnState
+
+TEXTS = load_texts()
+NOTICES = Notices(TEXTS)
+CUT_OFF = TEXTS.text("notice.cut_off")
+EMPTY_REPLY = TEXTS.text("notice.empty_reply")
+STOPPED = TEXTS.text("notice.stopped")
 
 
 def failure(**facts: object) -> TurnFailed:
@@ -32,10 +38,10 @@ def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> Se
     ("event", "notice"),
     [
         (TurnDone(count=1), None),
-        (TurnDone(count=0), notices.EMPTY_REPLY),
-        (TurnDone(count=0, notes=("empty_reply",)), notices.EMPTY_REPLY),
-        (TurnDone(count=1, state=TurnState.CANCELLED), notices.STOPPED),
-        (TurnDone(count=1, notes=("cut_off",)), f"-# {notices.CUT_OFF}"),
+        (TurnDone(count=0), EMPTY_REPLY),
+        (TurnDone(count=0, notes=("empty_reply",)), EMPTY_REPLY),
+        (TurnDone(count=1, state=TurnState.CANCELLED), STOPPED),
+        (TurnDone(count=1, notes=("cut_off",)), f"-# {CUT_OFF}"),
         (TurnDone(count=1, notes=("of_a_newer_worker",)), None),
         (
             TurnDone(count=1, stop_reason=StopReason.LENGTH),
@@ -63,29 +69,31 @@ def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> Se
     ],
 )
 def test_the_end_of_a_reply_says_what_is_missing(event, notice):
-    assert done_notice(event, is_silent=event.count == 0, locale="en") == notice
-    assert pieces_of(event, locale="en") == (() if notice is None else (notice,))
+    assert NOTICES.of_done(event, is_silent=event.count == 0, locale="en") == notice
+    assert pieces_of(event, NOTICES, locale="en") == (() if notice is None else (notice,))
 
 
 def test_a_failure_says_headline_tips_and_whose_fault_it_was():
     event = failure(headline="It is overloaded.", tips=("Wait a bit.",), code="529", count=2)
-    assert failed_notice(event, locale="en") == (
+    assert NOTICES.of_failed(event, locale="en") == (
         "It is overloaded. The answer above was cut off.\n"
         "- Wait a bit.\n"
-        "-# The cause lies with the model's provider. `529`"
+        "-# The fault lies with the model's provider. Code: 529"
     )
 
 
 def test_a_failure_without_a_headline_still_says_something():
-    assert failed_notice(failure(fault="user"), locale="en") == notices.FAILED
+    assert NOTICES.of_failed(failure(fault="fault.user"), locale="en") == (
+        "Something went wrong, and there is no answer.\n-# Whoever set this up can change it."
+    )
 
 
 def test_a_stopped_turn_says_so():
-    assert failed_notice(failure(state=TurnState.CANCELLED), locale="en") == notices.STOPPED
+    assert NOTICES.of_failed(failure(state=TurnState.CANCELLED), locale="en") == STOPPED
 
 
 def test_a_notice_fits_into_a_message():
-    assert len(failed_notice(failure(headline="x" * 3000), locale="en")) == 2000
+    assert len(NOTICES.of_failed(failure(headline="x" * 3000), locale="en")) == 2000
 
 
 def test_unknown_notes_are_named():
@@ -105,7 +113,7 @@ def test_unknown_notes_are_named():
     ids=["text", "code", "table", "bare table", "blank", "superseded"],
 )
 def test_events_are_shown_by_their_texts(event, pieces):
-    assert pieces_of(event, locale="en") == pieces
+    assert pieces_of(event, NOTICES, locale="en") == pieces
 
 
 @pytest.mark.parametrize(
@@ -114,6 +122,6 @@ def test_events_are_shown_by_their_texts(event, pieces):
     ids=["one line", "lines", "at the edge", "astral"],
 )
 def test_a_text_over_the_limit_is_cut_and_nothing_is_lost(text):
-    pieces = pieces_of(ready(text), locale="en")
+    pieces = pieces_of(ready(text), NOTICES, locale="en")
     assert "".join(pieces) == text
     assert max(len(piece) for piece in pieces) <= 2000
