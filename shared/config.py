@@ -91,7 +91,8 @@ def data_dir(settings: Settings) -> Path:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as exc:
         raise ConfigError(
-            f"cannot use {PREFIX}DATA_DIR={path}: {exc.strerror}; name a directory that can be written"
+            f"cannot use {PREFIX}DATA_DIR={path}: {exc.strerror}; "
+            "name a directory that can be written"
         ) from exc
     return path
 

@@ -13,7 +13,7 @@
     ├── FleetError             a move that the state of a turn does not allow
     │   ├── Fenced             the attempt was taken over; stop and stay silent
     │   └── IllegalTransition  our own misuse of `TurnState`
-    └── EndpointError          the provider's endpoint could not be used (carries the exception's name)
+    └── EndpointError          the provider's endpoint could not be used (says how)
 
 The docstring of a class is its default message. Expected outcomes are values, not exceptions.
 Anyone may import this module.

@@ -34,7 +34,7 @@ class CredentialSource(StrEnum):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A model at a provider. `provider` is a name of the provider table, `model` the vendor's id."""
+    """A model at a provider: a name of the provider table, and the vendor's id."""
 
     api: Api = Api.AUTO
     provider: str
