@@ -43,6 +43,10 @@ CALL_TIMEOUT_S = 10.0
 MAX_BLOCK_S = 5.0
 """The longest blocking read; its client waits `SOCKET_TIMEOUT_S` longer before it gives up."""
 
+PASSING = ("MISCONF", "BUSY ", "NOREPLICAS", "MASTERDOWN")
+"""Refusals that end by themselves or with an operator's help: a full disk, a script that runs, a
+primary without its replicas. Whoever waits for a server waits for these, too."""
+
 SCHEMES = ("redis", "rediss", "unix")
 EXAMPLE = "redis://:password@host:6379/0, rediss://... or unix:///run/redis.sock"
 
@@ -148,7 +152,8 @@ def translated(where: str = "Redis") -> Iterator[None]:
 
     Raises:
         ConfigError: a password or user that the server refuses.
-        StoreUnavailable: nobody answers, or the server is loading, busy or read only.
+        StoreUnavailable: nobody answers, or the server is loading, busy, read only, or cannot
+            write its file.
         StoreFull: `maxmemory` is reached.
         StoreError: the server refused the command.
     """
@@ -163,6 +168,8 @@ def translated(where: str = "Redis") -> Iterator[None]:
     except errors.OutOfMemoryError as exc:
         raise StoreFull(f"{where} has no memory left: {_in_words(exc)}") from exc
     except errors.RedisError as exc:
+        if str(exc).startswith(PASSING):
+            raise StoreUnavailable(f"{where} cannot serve now: {_in_words(exc)}") from exc
         raise StoreError(f"{where} refused a command: {_in_words(exc)}") from exc
 
 

@@ -1,10 +1,11 @@
-#!lua flags=allow-oom
+#!lua
 -- Gives a worker the next turns of the ring, each with a lease and a raised attempt.
 --
 -- KEYS: the worker's last claim
 -- ARGV: prefix, policy, worker id, how many at most, claim (8 random hex digits)
 -- Answers: a flat list; per turn: id, attempt, crashes, superseding (0 | 1), enqueued ms,
 --          claimed ms, request (JSON)
+-- Without memory it fails: arq's own start of a job would be refused next.
 -- Sent twice: the same claim is answered with the same turns, as far as they are still its own.
 --@include common
 --@include running

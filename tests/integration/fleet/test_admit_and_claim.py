@@ -4,7 +4,7 @@ from redis.asyncio import Redis
 from shared.edges.queue import Admission, Cancelled, TurnQueue, job_payload
 from shared.edges.records import TurnRecords
 from shared.edges.redis import within
-from shared.errors import RequestTooLarge
+from shared.errors import RequestTooLarge, StoreFull
 from shared.keys import Keys
 from shared.segments import AttemptSuperseded, TurnFailed
 from shared.turns import TurnState
@@ -79,6 +79,8 @@ async def test_a_server_without_memory_refuses_new_turns_and_ends_running_ones(
     try:
         assert await queue.admit(turn("l2", channel=2)) is Admission.FULL
         assert await queue.append(claimed.token, 1, segment(claimed.token, 1)) == "backpressure"
+        with pytest.raises(StoreFull):
+            await queue.claim("w1", 1)
         event = TurnFailed(cause="internal_error", category="internal")
         assert await queue.finish(claimed.token, event) == "ok"
     finally:

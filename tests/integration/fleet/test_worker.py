@@ -367,6 +367,23 @@ async def test_a_worker_that_lost_its_lease_stops_in_silence(
     assert [(m.cause, m.became) for m in fleet.mishaps] == [("worker_lost", "queued")]
 
 
+async def test_turns_wait_for_memory(
+    start: Start, queue: TurnQueue, records: TurnRecords, client: Redis
+):
+    await queue.admit(turn("l1"))
+    await client.config_set("maxmemory", "1")
+    try:
+        async with start(answer):
+            await asyncio.sleep(0.1)
+            await client.config_set("maxmemory", "0")
+            assert await finished(records, "l1") is TurnState.DONE
+    finally:
+        await client.config_set("maxmemory", "0")
+    record = await records.turn("l1")
+    assert record is not None
+    assert record.attempt == 1
+
+
 async def test_a_worker_outlasts_its_server(
     start: Start, queue: TurnQueue, records: TurnRecords, server: RedisServer
 ):

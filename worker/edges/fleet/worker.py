@@ -215,9 +215,8 @@ class FleetWorker(Worker):
             try:
                 claimed = await self.queue.claim(self.worker_id, n, self._claim_id)
             except StoreError as exc:
-                self.outage.began(
-                    exc
-                )  # the next try uses the same id: this one may have got through
+                # The next try uses the same id: this one may have got through.
+                self.outage.began(exc)
                 return
             self._claim_id = new_claim()
             self.outage.ended()

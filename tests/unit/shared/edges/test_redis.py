@@ -112,6 +112,8 @@ TRANSLATIONS = {
     "slow": (errors.TimeoutError("slow"), StoreUnavailable),
     "our limit": (TimeoutError(), StoreUnavailable),
     "replica": (errors.ReadOnlyError("READONLY"), StoreUnavailable),
+    "disk": (errors.ResponseError("MISCONF Errors writing to the AOF file"), StoreUnavailable),
+    "busy": (errors.ResponseError("BUSY Redis is busy running a script"), StoreUnavailable),
     "full": (errors.OutOfMemoryError("OOM"), StoreFull),
     "password": (errors.AuthenticationError("WRONGPASS"), ConfigError),
     "rights": (errors.NoPermissionError("NOPERM"), ConfigError),
