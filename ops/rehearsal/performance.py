@@ -97,7 +97,7 @@ class Performance:
             case Call():
                 yield from self._call(beat)
             case Silence():
-                yield Pause(beat.seconds)
+                yield from self._silent(beat)
             case Finish():
                 yield Written(self._finish(beat.reason))
             case _:
@@ -110,6 +110,14 @@ class Performance:
             self._output += 1
             self._reasoning += is_reasoning
             yield Written(voiced(piece))
+
+    def _silent(self, beat: Silence) -> Iterator[Step]:
+        if beat.heartbeat_s is None:
+            yield Pause(beat.seconds)
+            return
+        for _ in range(round(beat.seconds / beat.heartbeat_s)):
+            yield Pause(beat.heartbeat_s)
+            yield Written(self._voice.heartbeat())
 
     def _call(self, beat: Call) -> Iterator[Step]:
         name = beat.name or next(iter(self._ask.tools), None)

@@ -52,9 +52,13 @@ class Call(_Beat, frozen=True, kw_only=True, tag="call"):
 
 
 class Silence(_Beat, frozen=True, kw_only=True, tag="silence"):
-    """Nothing is written for so many seconds, while the connection stays open."""
+    """Nothing is said for so many seconds, while the connection stays open.
+
+    With `heartbeat_s` the vendor's sign of life is written that often; it means nothing.
+    """
 
     seconds: float
+    heartbeat_s: float | None = None
 
 
 class Fail(_Beat, frozen=True, kw_only=True, tag="fail"):

@@ -73,6 +73,10 @@ class Voice(Protocol):
         """Opens the answer."""
         ...
 
+    def heartbeat(self) -> list[Frame]:
+        """A sign of life that says nothing."""
+        ...
+
     def think(self, delta: str) -> list[Frame]:
         """Adds reasoning."""
         ...

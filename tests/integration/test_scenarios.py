@@ -28,6 +28,10 @@ STOPS = {
     "burst": StopReason.STOP,
     "echo": StopReason.STOP,
     "empty": StopReason.STOP,
+    "heartbeat": StopReason.STOP,
+    "spill": StopReason.STOP,
+    "unicode": StopReason.STOP,
+    "verbatim": StopReason.STOP,
     "length": StopReason.LENGTH,
     "refusal": StopReason.CONTENT_FILTER,
     "think_tags": StopReason.STOP,
@@ -67,7 +71,7 @@ async def test_a_scenario_ends_as_it_should(talk: Talk, scenario: str, api: Api)
     done = await talk.done(asked(api, scenario))
     assert done.stop_reason is STOPS[scenario]
     said = "".join(getattr(beat, "text", "") for beat in load_scenarios()[scenario].beats)
-    if scenario in {"plain", "long", "length", "think_tags"}:
+    if scenario in {"plain", "long", "length", "think_tags", "unicode", "verbatim"}:
         assert text_of(done) == said
     if scenario == "reasoning":
         assert isinstance(done.content[0], ThinkingBlock)

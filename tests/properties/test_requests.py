@@ -1,12 +1,13 @@
 """Every history, to every target, is a request that the target's judge accepts."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ops.rehearsal.judges.chat_dialects import DIALECTS
 from shared.messages import Message
 from shared.turns import Api, Sampling, Target, ToolSpec
+from tests.support.asked import call, result, said, user
 from tests.support.histories import histories
 from tests.support.judged import accepted, built, signed
 from worker.providers.requests import ModelRequest
@@ -45,6 +46,7 @@ samplings = st.builds(
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.provider}-{target.model}")
+@settings(max_examples=40)  # for each of the targets
 @given(
     history=histories,
     tools=st.sampled_from([(), TOOLS]),
@@ -73,3 +75,30 @@ def test_a_sanitized_history_is_accepted(
     )
     accepted(request)
     assert built(request) == built(request)
+
+
+words = st.sampled_from(["Hello.", "And then?", "Yes, why not.", "x" * 50])
+rounds = st.lists(st.tuples(words, st.booleans(), words), min_size=2, max_size=5)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.provider}-{target.model}")
+@settings(max_examples=20)
+@given(rounds=rounds)
+def test_a_conversation_that_grows_keeps_its_prefix(
+    target: Target, rounds: list[tuple[str, bool, str]]
+):
+    """Prompt caches compare prefixes: what was sent once is sent again as it was."""
+    history: list[Message] = []
+    before: tuple[str, ...] = ()
+    for number, (asks, calls, says) in enumerate(rounds):
+        history.append(user(asks))
+        request = ModelRequest(
+            target=target, messages=list(history), system="Be kind.", tools=TOOLS
+        )
+        blocks = accepted(request).blocks
+        assert blocks[: len(before)] == before
+        before = blocks
+        by = (target.provider, target.model)
+        if calls:
+            history.extend((said(call(f"c{number}"), by=by), result(f"c{number}", "6")))
+        history.append(said(says, by=by))

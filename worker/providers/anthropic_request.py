@@ -17,6 +17,7 @@ from shared.messages import (
     ThinkingBlock,
     ToolCallBlock,
 )
+from shared.turns import StopReason
 from worker.providers.bodies import (
     GO_ON,
     PLACEHOLDER,
@@ -50,7 +51,8 @@ def anthropic_request(request: ModelRequest, endpoint: Endpoint, row: ProviderRo
     messages = _merged(history)
     limits = token_limits(request)
     thinking = _thinking(request, messages, limits.budget)
-    _frame(messages, is_thinking=bool(thinking), model=request.target.model)
+    may_end_open = not thinking and not is_adaptive(request.target.model)
+    _frame(messages, may_end_open=may_end_open or _is_paused(history))
     _mark_messages(messages)
     body: Json = {"model": request.target.model}
     if tools := [_tool(tool.name, tool.description, parameters_of(tool)) for tool in request.tools]:
@@ -144,15 +146,20 @@ def _merged(history: list[Message]) -> list[Json]:
     return built
 
 
-def _frame(messages: list[Json], *, is_thinking: bool, model: str) -> None:
-    """The user speaks first; at the end the assistant may have begun, where the model allows."""
+def _is_paused(history: list[Message]) -> bool:
+    """Whether the model stopped to be asked again with exactly what it said (`pause_turn`)."""
+    return bool(history) and history[-1].stop_reason == StopReason.PAUSE
+
+
+def _frame(messages: list[Json], *, may_end_open: bool) -> None:
+    """The user speaks first; at the end the assistant may have begun, where that is allowed."""
     if not messages or messages[0]["role"] == "assistant":
         messages.insert(0, _user_text(PLACEHOLDER))
     if messages[-1]["role"] == "assistant":
-        if is_thinking or is_adaptive(model):
-            messages.append(_user_text(GO_ON))
-        else:
+        if may_end_open:
             _trim_prefill(_list(messages[-1]))
+        else:
+            messages.append(_user_text(GO_ON))
 
 
 def _list(message: Json) -> list[Json]:

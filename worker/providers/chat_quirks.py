@@ -91,9 +91,12 @@ def call_signatures_of(blocks: list[ContentBlock]) -> list[Json]:
 def mark_cache(messages: list[Json]) -> None:
     """Sets cache breakpoints: behind the instructions, and behind the last user's message.
 
-    The first keeps what never changes, the second what the next turn will find again.
+    The first keeps what never changes, the second what the next turn will find again. Every such
+    message is a list of parts, marked or not: the next turn must send it as this one did.
     """
     marked = [message for message in messages if message["role"] in {"system", "user"}]
+    for message in marked:
+        message["content"] = _parts(message["content"])
     for message in marked[:1] + marked[-1:]:
         parts = list(_parts(message["content"]))
         texts = [at for at, part in enumerate(parts) if part["type"] == "text"]

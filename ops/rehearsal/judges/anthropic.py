@@ -15,6 +15,7 @@ from ops.rehearsal.judges.anthropic_shapes import (
     Message,
     MessagesRequest,
     RedactedBlock,
+    ServerToolUseBlock,
     TextBlock,
     ThinkingAdaptive,
     ThinkingBlock,
@@ -115,12 +116,18 @@ def _check_contents(request: MessagesRequest) -> None:
         for index, block in enumerate(_blocks(message)):
             _check_block(block, message, f"messages.{at}.content.{index}", request.model)
     last = messages[-1]
-    if last.role == "assistant":
+    if _is_begun(last):
         _check_prefill(last, request.model)
 
 
 def _is_adaptive(model: str) -> bool:
     return "claude" in model and _TO_4_5.search(model) is None
+
+
+def _is_begun(last: Message) -> bool:
+    """Whether an answer was begun for the model; a paused turn of own tools is none."""
+    is_paused = any(isinstance(block, ServerToolUseBlock) for block in _blocks(last))
+    return last.role == "assistant" and not is_paused
 
 
 def _check_prefill(message: Message, model: str) -> None:
@@ -212,7 +219,7 @@ def _check_thinking(request: MessagesRequest) -> None:
         return
     if request.temperature not in {None, 1} or request.top_k is not None:
         raise Complaint("`temperature` may only be set to 1 when thinking is enabled.")
-    if request.messages[-1].role == "assistant":
+    if _is_begun(request.messages[-1]):
         raise Complaint("Prefilling is not supported when thinking is enabled.")
     if not isinstance(thinking, ThinkingEnabled):
         return

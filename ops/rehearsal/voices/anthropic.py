@@ -42,6 +42,10 @@ class AnthropicVoice:
         }
         return [_event("message_start", message=message), _event("ping")]
 
+    def heartbeat(self) -> list[Frame]:
+        """A `ping` event."""
+        return [_event("ping")]
+
     def think(self, delta: str) -> list[Frame]:
         """Adds reasoning."""
         frames = self._enter("thinking", {"type": "thinking", "thinking": "", "signature": ""})

@@ -43,6 +43,10 @@ class GoogleVoice:
         self._count = count
         return []
 
+    def heartbeat(self) -> list[Frame]:
+        """A comment, or white space between the elements of the array."""
+        return [Frame(b": PROCESSING\r\n\r\n")] if self._is_sse else [Frame(b" ")]
+
     def think(self, delta: str) -> list[Frame]:
         """Adds to the summary of the thoughts."""
         return [self._candidate([{"text": delta, "thought": True}])]

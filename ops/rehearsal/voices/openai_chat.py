@@ -42,6 +42,10 @@ class ChatVoice:
         """Opens with the role."""
         return [self._chunk({"role": "assistant", "content": "", "refusal": None})]
 
+    def heartbeat(self) -> list[Frame]:
+        """A comment, as OpenRouter writes it."""
+        return [Frame(b": PROCESSING\n\n")]
+
     def think(self, delta: str) -> list[Frame]:
         """Adds reasoning."""
         return [self._chunk({"reasoning_content": delta})]

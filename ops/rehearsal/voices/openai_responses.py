@@ -40,6 +40,10 @@ class ResponsesVoice:
             self._event("response.in_progress", response=self._response("in_progress")),
         ]
 
+    def heartbeat(self) -> list[Frame]:
+        """A comment, as proxies write it."""
+        return [Frame(b": PROCESSING\n\n")]
+
     def think(self, delta: str) -> list[Frame]:
         """Adds to the summary of the reasoning."""
         frames: list[Frame] = []

@@ -249,6 +249,18 @@ class TestPrefill:
         sent = messages_of(user("q"), said("Dear"), model="claude-opus-4-7")
         assert sent[-1] == {"role": "user", "content": [text(GO_ON)]}
 
+    def test_a_paused_turn_is_sent_back_as_it_is(self):
+        own = OpaqueBlock(provider="anthropic", raw={"type": "server_tool_use"})
+        paused = Message(
+            role=Role.ASSISTANT,
+            content=[own],
+            provider="anthropic",
+            model="claude-opus-4-7",
+            stop_reason="pause",
+        )
+        sent = messages_of(user("q"), paused, model="claude-opus-4-7")
+        assert sent[-1]["content"] == [{"type": "server_tool_use"}]
+
     def test_thinking_models_are_asked_to_go_on(self):
         sent = messages_of(user("q"), said("Dear"), sampling=Sampling(thinking="low"))
         assert sent[-1]["role"] == "user"

@@ -341,7 +341,7 @@ class TestCacheMarks:
         assert messages[0]["content"] == [
             {"type": "text", "text": "Be kind.", "cache_control": mark}
         ]
-        assert messages[1]["content"] == "a"
+        assert messages[1]["content"] == [{"type": "text", "text": "a"}]
         assert messages[3]["content"] == [
             {"type": "text", "text": "c", "cache_control": mark},
             IMAGE_PART,

@@ -128,6 +128,13 @@ def test_a_round_that_is_over_needs_no_reasoning():
     assert isinstance(ask, Ask)
 
 
+def test_a_paused_turn_may_stand_last():
+    own = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    messages = [user("a"), said(own)]
+    assert isinstance(read(*messages, model="claude-opus-4-7"), Ask)
+    assert isinstance(read(*messages, thinking={"type": "adaptive"}), Ask)
+
+
 def test_a_breakpoint_is_no_content():
     marked, plain = read(user(MARKED)), read(user(text("a")))
     assert isinstance(marked, Ask)
