@@ -190,9 +190,11 @@ def _surroundings(
     parts: Parts, fronts: dict[Front, ChannelFront], echoes: Echoes, typist: Typist
 ) -> Surroundings:
     clock = SystemClock()
+    # Replies for a Discord that is switched off wait, like those for one that is away.
+    absent = DiscordFront(DiscordOptions(token=""), RedisMarks(parts.redis, parts.keys))
     couriers = {
         name: Courier(front, clock=clock, echoes=echoes, jitter=lambda: random.uniform(*JITTER))
-        for name, front in fronts.items()
+        for name, front in ({Front.DISCORD: absent} | fronts).items()
     }
     return Surroundings(
         couriers=couriers,

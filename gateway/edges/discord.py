@@ -58,9 +58,13 @@ class DiscordFront:
     Args:
         options: token and address.
         marks: what outlives the process.
+        alive_every_s: how often the mark of life is written.
     """
 
-    def __init__(self, options: DiscordOptions, marks: Marks) -> None:
+    def __init__(
+        self, options: DiscordOptions, marks: Marks, *, alive_every_s: float = ALIVE_EVERY_S
+    ) -> None:
+        self._alive_every_s = alive_every_s
         self._backfill = Backfill(marks)
         self._incoming: asyncio.Queue[FrontEvent | Moved | ConfigError | None] = asyncio.Queue(
             MAX_EVENTS
@@ -228,7 +232,7 @@ class DiscordFront:
 
     async def _note_life(self) -> None:
         while True:
-            await asyncio.sleep(ALIVE_EVERY_S)
+            await asyncio.sleep(self._alive_every_s)
             if not self._connection.is_whole or self._untaken or not self._incoming.empty():
                 continue
             try:

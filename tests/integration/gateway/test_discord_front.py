@@ -316,3 +316,50 @@ async def test_an_intent_that_was_taken_away_ends_the_connection_for_good(discor
         with pytest.raises(ConfigError, match="developer portal"):
             await listening
     await front.close()
+
+
+async def test_a_session_that_discord_ends_is_begun_anew(discord, bot):
+    await say(discord, bot.channel_id, "before")
+    await bot.heard(1)
+    await discord.sockets.invalidate(resumable=False)
+    await say(discord, bot.channel_id, "meanwhile")
+    heard = await bot.heard(2)
+    assert heard[-1].endswith("meanwhile")
+    assert (discord.sockets.resumes, discord.sockets.identifies) == (0, 2)
+
+
+async def test_a_socket_that_is_dead_without_a_word_is_noticed_and_resumed(discord):
+    discord.sockets.heartbeat_ms = 400
+    async with running_bot(discord) as bot:
+        await say(discord, bot.channel_id, "before")
+        await bot.heard(1)
+        discord.sockets.is_deaf = True
+        async with asyncio.timeout(15):
+            while not discord.sockets.resumes:
+                await asyncio.sleep(0.05)
+        discord.sockets.is_deaf = False
+        await say(discord, bot.channel_id, "after")
+        assert (await bot.heard(2))[-1].endswith("after")
+
+
+async def test_the_mark_of_life_waits_for_what_is_not_taken(discord):
+    marks = MemoryMarks()
+    options = DiscordOptions(token=discord.token, rest_url=discord.rest_url)
+    front = DiscordFront(options, marks, alive_every_s=0.02)
+    await front.connect()
+    channel_id = next(iter(discord.world.channels))
+
+    async def moves() -> bool:
+        before = marks.alive
+        await asyncio.sleep(0.15)
+        return marks.alive != before
+
+    async with asyncio.timeout(20), aclosing(front.events()) as events:  # type: ignore[type-var]  # a generator
+        assert await moves()
+        await say(discord, channel_id, "hello")
+        prompt = await anext(aiter(events))
+        assert isinstance(prompt, Prompt)
+        assert not await moves()
+        await front.handled(prompt)
+        assert await moves()
+    await front.close()
