@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 MEASUREMENTS = (
     "bench_normalize",
+    "bench_chunks",
     "bench_segments",
     "bench_pickup",
     "bench_added_time",

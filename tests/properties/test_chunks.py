@@ -21,6 +21,7 @@ MARKS = [
     "6", '"', "'", "{", "}", "<tool_call>", "</tool_call>", '{"name": "roll_dice"}', "<function=",
     "x.roll_dice()", "a_", "é", "。", "<｜tool▁calls▁begin｜>", "x" * 70, "y" * 200,
 ]  # fmt: skip
+FIRST_SIGN = 0x4E00  # a letter of no tag
 texts = st.lists(st.sampled_from(MARKS), max_size=25).map("".join)
 reasonings = st.sampled_from(["", "It is done.", "I was figurin", "so I must "])
 
@@ -30,12 +31,19 @@ def orphans(said: Said) -> int:
     return int(said.metadata.get("diagnostics", {}).get("orphan_closers", 0))
 
 
-def run(text: str, cut: list[int], *, reasoning: str = "", failed: bool = False) -> Said:
+def run(
+    text: str,
+    cut: list[int],
+    *,
+    reasoning: str = "",
+    failed: bool = False,
+    searches: bool = True,
+) -> Said:
     processor = ChunkProcessor(
         provider="custom",
         model="m",
         tools=TOOLS,
-        verbatim_tools=True,
+        verbatim_tools=searches,
         deduplication=Deduplication.OFF,
     )
     places = sorted({0, len(text), *(place % (len(text) + 1) for place in cut)})
@@ -83,18 +91,22 @@ def test_text_without_markup_comes_out_whole_and_in_order(parts, cut, reasoning)
     assert said.thoughts.removeprefix(reasoning) + said.text == text
 
 
-def squeezed(text: str) -> str:
-    return "".join(text.split())
+tags = st.sampled_from(
+    ["<think>", "</think>", "<thi", "`", "``", "```", "\n", "<", " ", "x.Y", "<b>"]
+)
 
 
-@given(text=texts, cut=st.lists(st.integers(0, 2000), max_size=12))
-def test_letters_are_visible_or_reasoning_and_in_their_order(text, cut):
-    letters = itertools.count()
-    marked = "".join(f"{piece}§{next(letters)}§ " for piece in text.split(" "))
-    said = run(marked, cut, failed=True)
-    seen = squeezed(said.text)
-    numbers = [int(part) for part in seen.split("§")[1::2] if part.isdigit()]
-    assert numbers == sorted(set(numbers))
+@given(marks=st.lists(tags, max_size=25), cut=st.lists(st.integers(0, 2000), max_size=12),
+       reasoning=reasonings)  # fmt: skip
+def test_every_sign_is_said_once_and_in_order_as_text_or_as_reasoning(marks, cut, reasoning):
+    signs = [chr(FIRST_SIGN + number) for number in range(len(marks))]
+    text = "".join(mark + sign for mark, sign in zip(marks, signs, strict=True))
+    said = run(text, cut, reasoning=reasoning, searches=False)
+    visible = [char for char in said.text if char in signs]
+    hidden = [char for char in said.thoughts if char in signs]
+    assert visible == sorted(visible)
+    assert hidden == sorted(hidden)
+    assert sorted(visible + hidden) == signs
 
 
 @given(text=texts, at=st.integers(0, 2000))
