@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,11 +18,11 @@ FLUSH_S = 30
 """Seconds after the drain for segments, reports and logs to leave the process."""
 
 
-def load_all(path: Path) -> list[dict]:
+def load_all(path: Path) -> list[dict[str, Any]]:
     return [doc for doc in yaml.safe_load_all(path.read_text(encoding="utf-8")) if doc]
 
 
-def compose() -> dict:
+def compose() -> dict[str, Any]:
     return load_all(ROOT / "docker-compose.yml")[0]
 
 
