@@ -255,4 +255,4 @@ async def check_server(client: Redis, url: str, *, allow_unsafe: bool = False) -
 
 
 def _in_words(exc: Exception) -> str:
-    return " ".join(str(exc).split()) or type(exc).__name__
+    return " ".join(str(exc).split()).rstrip(".") or type(exc).__name__

@@ -107,9 +107,11 @@ class Outbox:
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            task_done, _ = await asyncio.wait({task}, timeout=LONGEST_WAIT_S)
-            if not task_done:
+            done, _ = await asyncio.wait({task}, timeout=LONGEST_WAIT_S)
+            if not done:
                 task.cancel()
+            elif not task.cancelled():
+                task.exception()  # fenced or not: who cancels does not ask any more
             raise
 
     async def keep_recording(self, payload: bytes) -> None:

@@ -161,6 +161,18 @@ async def test_a_cancelled_finish_is_done_or_not_but_never_half(
     assert lease.is_finished or steps == 0
 
 
+async def test_a_cancelled_finish_of_a_fenced_turn_is_just_cancelled(
+    outbox: Outbox, queue: TurnQueue, lease: Lease
+):
+    await queue.release(lease.token)
+    finishing = asyncio.create_task(outbox.finish(TurnDone(count=0), OUTCOME))
+    await asyncio.sleep(0)
+    finishing.cancel()
+    await asyncio.wait({finishing})
+    assert finishing.cancelled()
+    assert lease.lost.is_set()
+
+
 async def test_a_recording_is_kept_beside_the_turn(
     outbox: Outbox, records: TurnRecords, client: Redis, keys: Keys
 ):

@@ -199,6 +199,7 @@ BAD_JOBS = {
     "wrong arguments": encode_job({"t": None, "f": "run_turn", "a": ["a", "b"], "k": {}, "et": 1}),
     "other turn": encode_job({"t": None, "f": "run_turn", "a": ["l2"], "k": {}, "et": 1}),
     "gone": None,
+    "a list": [b"no", b"string"],
 }
 
 
@@ -209,13 +210,17 @@ async def test_a_job_that_cannot_be_run_ends_its_turn(
     records: TurnRecords,
     client: Redis,
     keys: Keys,
-    payload: bytes | None,
+    payload: bytes | list[bytes] | None,
 ):
     await queue.admit(turn("l1"))
-    if payload is None:
-        await client.delete(keys.job("l1"))
-    else:
-        await client.set(keys.job("l1"), payload)
+    await client.delete(keys.job("l1"))
+    match payload:
+        case bytes():
+            await client.set(keys.job("l1"), payload)
+        case list():
+            await within(client.rpush(keys.job("l1"), *payload))
+        case None:
+            pass
     async with start(answer) as fleet:
         assert await finished(records, "l1") is TurnState.FAILED
     assert len(fleet.mishaps) == 1

@@ -19,8 +19,8 @@ from functools import wraps
 from typing import Any
 
 from arq.worker import Function, Worker, func
+from redis import exceptions as errors
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from shared.causes import Cause
 from shared.config import Settings
@@ -49,6 +49,9 @@ RETRY_S = 0.2
 """Between tries while Redis is away: soon enough to beat before anyone reaps."""
 ENOUGH_TRIES = 1_000_000
 """arq counts hand-backs as tries; crashes are counted by the queue, which means it."""
+
+AWAY = (errors.ConnectionError, errors.TimeoutError, OSError)
+"""What redis-py raises inside arq while nobody answers."""
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +204,7 @@ class FleetWorker(Worker):
         while True:
             try:
                 await super().main()
-            except (RedisError, OSError) as exc:
+            except AWAY as exc:
                 self.outage.began(exc)
             await asyncio.sleep(RETRY_S)
 
@@ -260,10 +263,12 @@ class FleetWorker(Worker):
         running[lease.turn_id] = lease
         try:
             await self.run_job(lease.turn_id, lease.claimed.claimed_ms)
-        except (RedisError, OSError) as exc:
+        except (*AWAY, errors.OutOfMemoryError, errors.ExecAbortError) as exc:
+            # arq could not read the job: no fault of the turn's. It goes round, but slowly.
             self.outage.began(exc)
+            await asyncio.sleep(RETRY_S)
             lease.is_given_back = True
-        except Exception as exc:  # noqa: BLE001  # a hook of arq's must not end a turn in silence
+        except Exception as exc:  # noqa: BLE001  # nothing that arq raises ends a turn in silence
             lease.error = lease.error or f"{type(exc).__name__}: {exc}"
         finally:
             running.pop(lease.turn_id, None)
