@@ -140,7 +140,7 @@ def _merged(history: list[Message]) -> list[Json]:
         if not content:
             continue
         if built and built[-1]["role"] == role:
-            built[-1] = {"role": role, "content": [*_list(built[-1]), *content]}
+            _list(built[-1]).extend(content)
         else:
             built.append({"role": role, "content": content})
     return built

@@ -108,29 +108,34 @@ def mark_cache(messages: list[Json]) -> None:
 
 def alternated(messages: list[Json]) -> list[Json]:
     """Makes roles alternate after one system message, as the templates of local models demand."""
-    built: list[Json] = []
+    runs: list[list[Json]] = []
     for message in messages:
-        last = built[-1] if built else {}
-        if (
-            message["role"] == last.get("role")
-            and message["role"] in {"user", "assistant"}
-            and "tool_calls" not in last
-        ):
-            built[-1] = _merged(last, message)
-        elif message["role"] == "assistant" and last.get("role") in {None, "system", "developer"}:
-            built.extend(({"role": "user", "content": PLACEHOLDER}, message))
-        else:
-            built.append(message)
-    return built
+        if runs and _continues(runs[-1][-1], message):
+            runs[-1].append(message)
+            continue
+        last_role = runs[-1][-1]["role"] if runs else None
+        if message["role"] == "assistant" and last_role in {None, "system", "developer"}:
+            runs.append([{"role": "user", "content": PLACEHOLDER}])
+        runs.append([message])
+    return [_merged(run) for run in runs]
 
 
-def _merged(first: Json, second: Json) -> Json:
-    one, two = first["content"], second["content"]
-    if isinstance(one, list) or isinstance(two, list):
-        content: object = [*_parts(one), *_parts(two)]
+def _continues(last: Json, message: Json) -> bool:
+    """Whether two messages are one turn of the same speaker; results stand between otherwise."""
+    is_same = message["role"] == last["role"] and message["role"] in {"user", "assistant"}
+    return is_same and "tool_calls" not in last
+
+
+def _merged(run: list[Json]) -> Json:
+    contents = [message["content"] for message in run]
+    if any(isinstance(content, list) for content in contents):
+        content: object = [part for content in contents for part in _parts(content)]
     else:
-        content = "\n\n".join(str(text) for text in (one, two) if text) or None
-    return {**first, **second, "content": content}
+        content = "\n\n".join(str(text) for text in contents if text) or contents[-1]
+    fields: Json = {}
+    for message in run:
+        fields.update(message)
+    return {**fields, "content": content}
 
 
 def _parts(content: object) -> list[Json]:

@@ -127,7 +127,7 @@ class _Contents:
             if not parts:
                 continue
             if kind is last_kind:
-                contents[-1]["parts"] = [*_parts_of(contents[-1]), *parts]
+                _parts_of(contents[-1]).extend(parts)
             else:
                 role = "model" if kind is Role.ASSISTANT else "user"
                 contents.append({"role": role, "parts": parts})

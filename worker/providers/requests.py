@@ -4,6 +4,7 @@ Comes in: a turn's values. Goes out: `ModelRequest` and `Endpoint` for the build
 for the edge that sends it. Pure; turn, edges and replay may import it.
 """
 
+import hashlib
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -75,4 +76,12 @@ def model_request(turn: TurnRequest, target: Target | None = None) -> ModelReque
         system=turn.system,
         tools=turn.tools,
         sampling=turn.sampling,
+        conversation=_conversation_of(turn),
     )
+
+
+def _conversation_of(turn: TurnRequest) -> str:
+    """The same for every turn of a channel and persona, so that they share a prompt cache."""
+    route = turn.route
+    name = f"{route.front}\0{route.channel_id}\0{turn.persona or ''}"
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:32]

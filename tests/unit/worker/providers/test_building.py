@@ -111,5 +111,9 @@ def test_a_turn_becomes_a_question_to_its_target_or_a_fallback():
     question = model_request(turn)
     assert (question.target, question.messages) == (turn.target, turn.messages)
     assert (question.system, question.tools) == (turn.system, turn.tools)
+    assert question.conversation == model_request(turn).conversation
+    other = model_request(msgspec.structs.replace(turn, persona="Ann"))
+    assert question.conversation != other.conversation
+    assert len(question.conversation or "") == 32
     fallback = Target(provider="openai", model="gpt-x")
     assert model_request(turn, fallback).target == fallback
