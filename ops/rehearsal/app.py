@@ -36,6 +36,13 @@ from ops.rehearsal.voices.openai_responses import ResponsesVoice
 MAX_REQUEST_BYTES = 20 * 1024 * 1024
 """A request above this is refused, as vendors do (Google 20 MB inline, Anthropic 32 MB)."""
 
+NOT_STREAMED = Fault(
+    status=400,
+    message="Only streamed answers are rehearsed: set `stream` to true.",
+    type="invalid_request_error",
+)
+"""The one refusal that is ours; vendors answer such requests whole, turnfleet never asks so."""
+
 VoiceMaker = Callable[[Ask, int, Facts], Voice]
 
 
@@ -63,6 +70,8 @@ class Provider:
         if isinstance(ask, Fault):
             return _refused(ask, judge, entry)
         entry.model = ask.model
+        if not ask.is_streamed:
+            return _refused(NOT_STREAMED, judge, entry)
         choice = choose(self.scenarios, ask)
         if choice is None:
             fault = self._faults.worded("unknown_model", judge.vendor, model=ask.model)

@@ -178,3 +178,9 @@ async def test_scenarios_are_listed_and_are_the_models(served: Served):
 async def test_tools_are_not_called_where_none_are_offered(served: Served):
     response = await served.chat("tool@0")
     assert "tool_calls" not in response.text
+
+
+async def test_a_request_that_is_not_streamed_is_refused(served: Served):
+    response = await served.chat("plain@0", stream=False, stream_options=None)
+    assert response.status_code == 400
+    assert "Only streamed answers" in response.json()["error"]["message"]
