@@ -4,7 +4,7 @@ Comes in: a history whose messages were made by any provider. Goes out: the same
 what belongs to another model (signatures, encrypted reasoning, item ids), with legal unique call
 ids, and with exactly one result behind each call. What depends on the syntax of a request is the
 builders' work in `worker.providers`. Pure, deterministic, idempotent; builders and replay import
-it. The numbers of the rules are those of the decision record `docs/decisions/0004-history-rules.md`.
+it. The numbers of the rules are those of `docs/decisions/0004-history-rules.md`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
