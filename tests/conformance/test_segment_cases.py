@@ -1,10 +1,9 @@
 """Segment cases against `SegmentBuffer`: every check of the corpus, in every cutting.
 
 By default texts up to 1,000 characters are cut in two at every place, longer ones at every 13th;
-with `TURNFLEET_EVERY_CUT=1` (`make conformance`) all of them are cut everywhere.
+with `--every-cut` (`make conformance`) all of them are cut everywhere.
 """
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.support import corpus, segment_checks
 from tests.support.segmenting import Run, cuttings
 
 FULLY_CUT_CHARS = 1000
-EVERY_CUT = os.environ.get("TURNFLEET_EVERY_CUT") == "1"
 CASES = corpus.cases("segment_cases.json")
 
 
@@ -44,12 +42,13 @@ def test_segments_are_those_of_the_case(case: corpus.Case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_cutting_gives_the_same_segments(case: corpus.Case):
+    everywhere = corpus.cuts_everywhere()
     for chunks in swept(case):
         text = "".join(chunks)
         expected = run(case, chunks)
-        many = case["expect"].get("sweep") is not None
-        step = 1 if EVERY_CUT or len(text) <= FULLY_CUT_CHARS else 13
-        for pieces in cuttings(text, len(text) if many and not EVERY_CUT else step):
+        many = "sweep" in case["expect"] and not everywhere
+        step = 1 if everywhere or len(text) <= FULLY_CUT_CHARS else 13
+        for pieces in cuttings(text, len(text) if many else step):
             cut = run(case, pieces)
             assert cut.segments == expected.segments, [len(piece) for piece in pieces][:3]
             assert cut.buffer.thoughts == expected.buffer.thoughts

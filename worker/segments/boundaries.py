@@ -91,7 +91,8 @@ class Boundaries:
         short = position - window.base <= MAX_ORPHAN_CHARS
         if short and _ORPHAN.fullmatch(window.slice(window.base, position)):
             return
-        if any(item.holds for item in self._markers.at(position)):
+        live = self._markers.at(position)
+        if live and any(item.holds for item in live):
             self._passed.append(position)
             return
         self.cut(position, Cut.BOUNDARY)
@@ -131,6 +132,8 @@ class Boundaries:
 
     def expire(self, why: Expiry) -> None:
         """Ends holds (by size those that are old enough) and cuts what they kept back."""
+        if not self._markers.stack:
+            return
         for item in self._markers.stack:
             if self._expires(item, why):
                 item.holds = False
@@ -190,6 +193,8 @@ class Boundaries:
 
     def _shorten(self, position: int) -> None:
         window, body = self._window, self._limits.body
+        if 2 * (position - window.base) <= body:
+            return
         while position > window.base and not fits(window.slice(window.base, position), body):
             self._overflow()
 
@@ -220,8 +225,10 @@ class Boundaries:
     def _forget(self, position: int) -> None:
         self._window.drop_before(position)
         self._markers.forget_before(position)
-        self._passed = [at for at in self._passed if at > position]
-        self.code_spans = [span for span in self.code_spans if span[1] > position]
+        if self._passed:
+            self._passed = [at for at in self._passed if at > position]
+        if self.code_spans:
+            self.code_spans = [span for span in self.code_spans if span[1] > position]
         self._wait = 0
         self.retrigger()
 

@@ -11,7 +11,7 @@ from worker.segments.limits import Limits
 from worker.text.graphemes import utf16_units
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
+class Piece(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A text that is ready to be shown.
 
     Args:

@@ -41,9 +41,11 @@ class Continuation:
 
         A mark that would be opened only to be closed at once is left out, in both.
         """
-        if "\n" in head[: len(head) - len(head.lstrip())]:
-            self._quote_line = False
         marks, body = self.reopen, head.strip()
+        if not marks and not self._quote_line:
+            return "", body
+        if "\n" in head[: head.find(body)]:
+            self._quote_line = False
         while (found := _LAST_MARKS.search(marks)) is not None:
             run = found.group()
             if not body.startswith(run) or body.startswith(run + run[0]):
@@ -55,7 +57,8 @@ class Continuation:
         """Notes that `head` was given out, cut within its last line or behind it."""
         if _REST in head and _QUOTE_TO_THE_END.search(head):
             self._quote_rest = True
-        last_line = head.rsplit("\n", 1)[-1]
+        if not mid_line or self._quote_rest:
+            self._quote_line = False
+            return
         still = self._quote_line and "\n" not in head.strip()
-        quoted = last_line.startswith(QUOTE_MARK) or still
-        self._quote_line = mid_line and not self._quote_rest and quoted
+        self._quote_line = still or head.rsplit("\n", 1)[-1].startswith(QUOTE_MARK)

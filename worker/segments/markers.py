@@ -26,7 +26,7 @@ class Kind(StrEnum):
     CODE = "code"
 
 
-class Open(msgspec.Struct, eq=False):
+class Open(msgspec.Struct, eq=False, gc=False):
     """A construct that was opened at `pos` by (or will be closed with) `marker`.
 
     Args:
@@ -50,6 +50,7 @@ class Open(msgspec.Struct, eq=False):
 Stack = tuple[Open, ...]
 
 _EMPHASIS = {"*": ("*",), "**": ("**",), "***": ("**", "*"), "~~": ("~~",)}
+_SPACED_CLOSERS = frozenset({"**", "~~"})
 _SAD_FACES = frozenset(":;")
 
 
@@ -94,11 +95,13 @@ class Markers:
     def at(self, position: int) -> Stack:
         """What was open at `position`."""
         found = self._base
+        if not self._log and not found:
+            return found
         for start, stack in self._log:
             if start > position:
                 break
             found = stack
-        return tuple(item for item in found if not item.dead)
+        return _alive(found)
 
     def moved_marks(self) -> list[tuple[int, Stack, Stack]]:
         """The changes over the held text: position, stack before, stack after."""
@@ -108,17 +111,20 @@ class Markers:
     def forget_before(self, position: int) -> None:
         """Drops the history in front of `position`, and what is dead."""
         self._base = self.at(position)
+        if not self._log:
+            self.stack = self._base
+            return
         passed = 0
         for start, _ in self._log:
             if start > position:
                 break
             passed += 1
         del self._log[:passed]
-        self.stack = tuple(item for item in self.stack if not item.dead)
+        self.stack = _alive(self.stack)
 
     def bury(self, now: int) -> None:
         """Takes what is dead off the stack at `now`."""
-        self.put(tuple(item for item in self.stack if not item.dead), now)
+        self.put(_alive(self.stack), now)
 
     def rewind(self, position: int, gone: Open | None = None) -> None:
         """Takes back the history after `position`, as if `gone` had never been opened."""
@@ -132,6 +138,10 @@ class Markers:
         self._log = []
 
 
+def _alive(stack: Stack) -> Stack:
+    return tuple([item for item in stack if not item.dead]) if stack else stack
+
+
 def _find(stack: Stack, kind: Kind) -> Open | None:
     for item in stack:
         if item.kind is kind:
@@ -140,7 +150,7 @@ def _find(stack: Stack, kind: Kind) -> Open | None:
 
 
 def _without(stack: Stack, gone: Open | None) -> Stack:
-    return tuple(item for item in stack if item is not gone)
+    return tuple([item for item in stack if item is not gone])
 
 
 def _open_paren(stack: Stack, run: str, before: str, after: str, pos: int) -> Stack:
@@ -210,9 +220,12 @@ def _emphasis(stack: Stack, run: str, before: str, after: str, pos: int) -> Stac
         return stack
     cjk = run[0] == "~"
     ours = [item for item in stack if item.kind is Kind.EMPHASIS and item.marker in marks]
-    if ours and before and not before.isspace() and not is_word_char(after, cjk_counts=cjk):
+    opens = after and not after.isspace() and not is_word_char(before, cjk_counts=cjk)
+    # Discord takes white space in front of a double mark that closes, not of a single one.
+    spaced = before.isspace() and (opens or run not in _SPACED_CLOSERS)
+    if ours and before and not spaced and not is_word_char(after, cjk_counts=cjk):
         return tuple(item for item in stack if item not in ours)
-    if not after or after.isspace() or is_word_char(before, cjk_counts=cjk):
+    if not opens:
         return stack
     taken = {item.marker for item in ours}
     fresh = [Open(Kind.EMPHASIS, mark, pos) for mark in marks if mark not in taken]

@@ -33,6 +33,7 @@ _RUNS = {
 _WAKE = re.compile(r"[\n\r]").search
 _WAKE_SENTENCE = re.compile(f"[\\n\\r{END_MARKS}]").search
 _LIST_ITEM = regex.compile(r"[ \t]{0,8}(?:[-*+]|\d{1,9}[.)])[ \t]")
+_LIST_STARTS = frozenset(" \t-*+0123456789")
 _INDENTED = re.compile(r"(?: {2}|\t)")
 _HEADING = re.compile(r"(?:#{1,3}|-#) \S")
 _LOOK_BACK_CHARS = 64
@@ -61,7 +62,7 @@ class TableOpener(Protocol):
         """Takes over behind the head `[start, stop)`."""
 
 
-class SentenceMark(msgspec.Struct):
+class SentenceMark(msgspec.Struct, gc=False):
     """A sentence end that waits for what follows it.
 
     Args:
@@ -112,7 +113,8 @@ class ProseReader:
                 start = scan.follow_run(data, start)
                 if start == size:
                     break
-            if not self._knows_line(data, start, final):
+            blank_end = self._blank_end
+            if blank_end is not None and not self._knows_line(blank_end, data, start, final):
                 break
             follows = self._follow(self._mark, data[start]) if self._mark else None
             found = search(data, start)
@@ -224,17 +226,20 @@ class ProseReader:
         elif not self._paragraphs:
             scan.boundaries.candidate(window.pos)
 
-    def _knows_line(self, data: str, start: int, final: bool) -> bool:
+    def _knows_line(self, blank_end: int, data: str, start: int, final: bool) -> bool:
         """Behind a blank line: a list item or an indented line continues the paragraph."""
-        if self._blank_end is None or data[start] == "\n":
+        if data[start] == "\n":
             return True
-        item = _LIST_ITEM.match(data, start, partial=not final)
-        if item is not None and item.partial and len(data) - start < _MAX_LIST_MARK:
-            return False
-        end, self._blank_end = self._blank_end, None
-        goes_on = item is not None and not item.partial
-        if not goes_on and not _INDENTED.match(data, start):
-            self._scan.boundaries.candidate(end)
+        goes_on = False
+        if data[start] in _LIST_STARTS:
+            item = _LIST_ITEM.match(data, start, partial=not final)
+            if item is not None and item.partial and len(data) - start < _MAX_LIST_MARK:
+                return False
+            listed = item is not None and not item.partial
+            goes_on = listed or _INDENTED.match(data, start) is not None
+        self._blank_end = None
+        if not goes_on:
+            self._scan.boundaries.candidate(blank_end)
         return True
 
     # Sentences
@@ -285,7 +290,8 @@ class ProseReader:
         before, start = window.prev, window.pos
         if run[0] == "|":
             window.pipes += len(run)
-        scan.append(run)
+        if window.append(run):
+            scan.boundaries.grew()
         after = data[end] if end < len(data) else ""
         if scan.markers.read(run, before, after, start):
             scan.boundaries.retrigger()

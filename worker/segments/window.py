@@ -79,6 +79,8 @@ class Window:
             rest = self.text[position - self.base :]
             self._parts = [rest] if rest else []
         self.base = position
+        if len(self._shifts) == 1:
+            return
         keep = 0
         for index, (start, _) in enumerate(self._shifts):
             if start > position:
@@ -113,6 +115,8 @@ class Window:
     def offset(self, position: int) -> int:
         """The offset of `position` in the visible text (what was left out there comes before)."""
         found = self._shifts[0][1]
+        if len(self._shifts) == 1:
+            return position + found
         for start, shift in self._shifts:
             if start > position:
                 break

@@ -40,7 +40,8 @@ _INVISIBLE = regex.compile(
 
 def is_visible(text: str) -> bool:
     """Whether a reader would see anything of `text`."""
-    return _INVISIBLE.fullmatch(text) is None
+    first = text[:1]
+    return (first.isascii() and first.isalnum()) or _INVISIBLE.fullmatch(text) is None
 
 
 def is_word_char(char: str, *, cjk_counts: bool) -> bool:

@@ -25,6 +25,8 @@ CASES = {
     "paired quotes over lines": (L, "「a\n『b』\nc」\nd", ["「a\n『b』\nc」", "d"]),
     "a closing quote alone": (L, "a」\nb", ["a」", "b"]),
     "bold over two lines": (L, "**one\ntwo** ok\nz", ["**one\ntwo** ok", "z"]),
+    "bold that ends behind a blank": (L, "**a\nb ** c\nd", ["**a\nb ** c", "d"]),
+    "italic does not": (L, "*a b * c\nd", ["*a b * c", "d"]),
     "a spoiler over two lines": (L, "||s1\ns2|| ok\nz", ["||s1\ns2|| ok", "z"]),
     "times signs": (L, "2 * 3\n4 * 5\nz", ["2 * 3", "4 * 5", "z"]),
     "underscores hold nothing": (L, "__init__ _a\nb", ["__init__ _a", "b"]),
