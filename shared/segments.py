@@ -32,7 +32,7 @@ class SegmentKind(StrEnum):
     FILE = "file"
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One piece of a reply, whole in itself.
 
     (turn_id, attempt, seq) names it; `seq` counts from 1. `start` and `end` are code-point offsets
