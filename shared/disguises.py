@@ -16,6 +16,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 ROUNDS = 2
 """Wrappings that are undone: double percent-encoding and base64 inside JSON escapes are seen in
@@ -76,7 +77,9 @@ def find_secrets(text: str, secrets: Iterable[str]) -> list[Span]:
     if not known or not text:
         return []
     spans = list(_plain_finds(text, [secret for secret in known if len(secret) < MIN_ENCODED]))
-    index = _Index(secret for secret in known if len(secret) >= MIN_ENCODED)
+    if len(text) < MIN_ENCODED:
+        return spans
+    index = _index_of(tuple(secret for secret in known if len(secret) >= MIN_ENCODED))
     readable = _READABLE_ASCII if "".join(known).isascii() else _READABLE
     for view in _views(_View(text, readable=readable)):
         for start, end in index.runs(view.text):
@@ -103,7 +106,7 @@ def _fold(text: str) -> str:
 class _Index:
     """The secrets, forwards and backwards, cut into pieces to compare a view's pieces with."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: tuple[str, ...]) -> None:
         self._places: dict[str, list[tuple[str, int]]] = {}
         for secret in secrets:
             wire = secret.encode("utf-8", "surrogatepass").decode("latin-1")
@@ -114,7 +117,7 @@ class _Index:
 
     def runs(self, text: str) -> Iterator[Span]:
         """Gives each maximal run that text and secret have in common, if it is long enough."""
-        if not self._places or len(text) < MIN_ENCODED:
+        if not self._places:
             return
         folded = _fold(text)
         places = self._places
@@ -123,6 +126,12 @@ class _Index:
         for gram in grams:
             for needle, offset in places[gram]:
                 yield from _runs_at(folded, needle, offset)
+
+
+@lru_cache(maxsize=64)
+def _index_of(secrets: tuple[str, ...]) -> _Index:
+    """The index of a process's secrets and of one attempt's: each serves many texts."""
+    return _Index(secrets)
 
 
 def _runs_at(folded: str, needle: str, offset: int) -> Iterator[Span]:
@@ -281,6 +290,9 @@ _BASE64_RUN = re.compile(r"[A-Za-z0-9+/_-]{10,}+")
 _BASE32_RUN = re.compile(r"[A-Za-z2-7]{13,}+")
 _HEX_RUN = re.compile(r"[0-9A-Fa-f]{16,}+")
 _HEX_PAIRS = re.compile(r"(?:\b0x|\\x)?[0-9A-Fa-f]{2}(?:(?:[ :,-]| ?, ?0x|\\x)[0-9A-Fa-f]{2}){7,}+")
+_DECIMALS = re.compile(r"(?<![\d.])\d{1,3}(?:[ ,;]{1,2}\d{1,3}){7,}+")
+_NUMBER = re.compile(r"\d{1,3}")
+_BYTES = 256
 _HEX_SEPARATORS = re.compile(r"0x|\\x|[ :,-]")
 _URL_SAFE = str.maketrans("-_", "+/")
 
@@ -326,12 +338,25 @@ def _hex_pairs(view: _View) -> Iterator[_View]:
         yield _View(decoded, view, trace)
 
 
+def _decimals(view: _View) -> Iterator[_View]:
+    """Bytes as decimal numbers: how JavaScript writes a buffer, `[115, 107, 45, ...]`."""
+    for match in _DECIMALS.finditer(view.text):
+        numbers = list(_NUMBER.finditer(view.text, match.start(), match.end()))
+        decoded = "".join(chr(int(one[0])) if int(one[0]) < _BYTES else " " for one in numbers)
+
+        def trace(start: int, end: int, numbers: list[re.Match[str]] = numbers) -> Span:
+            return numbers[start].start(), numbers[end - 1].end()
+
+        yield _View(decoded, view, trace)
+
+
 _UNWRAPPERS: tuple[Callable[[_View], Iterator[_View]], ...] = (
     _percent,
     _backslash,
     _entity,
     _alphabets,
     _hex_pairs,
+    _decimals,
 )
 
 _ALPHABET_END = re.compile(r"[A-Za-z0-9+/_=-]*+")

@@ -12,6 +12,7 @@ the text. Best effort: public sinks show no upstream text at all.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -146,11 +147,10 @@ def redact_counted(text: str, secrets: Iterable[Secret | str] = ()) -> Redacted:
     cut = len(text) > MAX_TEXT_CHARS
     if cut:
         text = text[:MAX_TEXT_CHARS]
-    for _ in range(_MAX_PASSES):
-        after = _pass(text, known, counts)
-        if after == text:
-            break
+    passes_left = _MAX_PASSES
+    while passes_left and (after := _pass(text, known, counts)) != text:
         text = after
+        passes_left -= 1
     if cut:
         text = _without_end(text, CUT_MARGIN_CHARS) + CUT_MARKER
     return Redacted(text=text, counts=dict(counts))
@@ -267,7 +267,7 @@ def _walk(value: object, known: list[str], depth: int) -> object:
         return TOO_DEEP
     if isinstance(value, Mapping):
         return {
-            redact(clean(str(name)), known): _walk_named(str(name), one, known, depth)
+            _named(str(name), tuple(known)): _walk_named(str(name), one, known, depth)
             for name, one in value.items()
         }
     if isinstance(value, list | tuple):
@@ -275,6 +275,12 @@ def _walk(value: object, known: list[str], depth: int) -> object:
     if isinstance(value, bytes):
         return redact(clean(value.decode("utf-8", "replace")), known)
     return f"[{type(value).__name__}]"
+
+
+@lru_cache(maxsize=1024)
+def _named(name: str, known: tuple[str, ...]) -> str:
+    """A redacted key. Names of fields are few and come again with every line."""
+    return redact(clean(name), known)
 
 
 def _walk_named(name: str, value: object, known: list[str], depth: int) -> object:

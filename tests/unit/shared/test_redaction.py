@@ -10,12 +10,14 @@ from shared.redaction import (
     CUT_MARKER,
     MAX_DEPTH,
     MAX_TEXT_CHARS,
+    SNIPPET_WINDOW_CHARS,
     TOO_DEEP,
     clean,
     clip,
     redact,
     redact_counted,
     redact_value,
+    snippet,
 )
 from shared.secrets import Secret
 
@@ -95,6 +97,14 @@ def test_text_over_the_limit_is_cut_with_a_margin_and_a_marker():
     text = redact("x " * MAX_TEXT_CHARS)
     assert text.endswith(CUT_MARKER)
     assert len(text) < MAX_TEXT_CHARS
+
+
+def test_a_snippet_looks_at_the_beginning_only():
+    assert snippet(f"bad {KEY}", [KEY]) == "bad [redacted:key]"
+    assert len(snippet("x " * SNIPPET_WINDOW_CHARS)) == 2000
+    long = snippet(KEY * 500 + " the end", [KEY], limit_chars=10**6)
+    assert "the end" not in long
+    assert long.endswith(CUT_MARKER)
 
 
 def test_a_cut_falls_before_a_marker_never_into_it():
