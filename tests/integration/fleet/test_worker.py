@@ -256,23 +256,27 @@ async def test_a_hook_that_fails_ends_nothing(start: Start, queue: TurnQueue, re
 async def test_a_stop_reaches_a_silent_job_within_100_ms(
     start: Start, queue: TurnQueue, records: TurnRecords
 ):
-    begun = asyncio.Event()
+    """The median of five, since a shared machine may stall once."""
+    begun: asyncio.Queue[str] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     heard_s: list[float] = []
 
     async def silent(lease: Lease, outbox: Outbox) -> None:
-        begun.set()
+        begun.put_nowait(lease.turn_id)
         await lease.stopped.wait()
         heard_s.append(loop.time())
         await outbox.finish(TurnDone(count=0, state=TurnState.CANCELLED), OUTCOME)
 
+    waits_s: list[float] = []
     async with start(silent, slots=1):
-        await queue.admit(turn("l1"))
-        await begun.wait()
-        asked_s = loop.time()
-        assert await queue.cancel("l1") == "stopping"
-        assert await finished(records, "l1") is TurnState.CANCELLED
-    assert heard_s[0] - asked_s < 0.1
+        for n in range(5):
+            await queue.admit(turn(f"l{n}"))
+            assert await begun.get() == f"l{n}"
+            asked_s = loop.time()
+            assert await queue.cancel(f"l{n}") == "stopping"
+            assert await finished(records, f"l{n}") is TurnState.CANCELLED
+            waits_s.append(heard_s[-1] - asked_s)
+    assert sorted(waits_s)[2] < 0.1
 
 
 async def test_a_stop_that_the_control_list_lost_comes_with_the_beat(
