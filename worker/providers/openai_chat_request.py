@@ -68,7 +68,7 @@ def openai_chat_request(request: ModelRequest, endpoint: Endpoint, row: Provider
     if tools := _tools(request, quirks):
         body["tools"] = tools
     messages = _messages(request, row)
-    if request.target.model.startswith(quirks.marks_cache or ("\0",)):
+    if request.target.model.startswith(quirks.marks_cache):
         mark_cache(messages)
     body["messages"] = messages
     body["stream"] = True
@@ -135,7 +135,7 @@ def _tools(request: ModelRequest, quirks: Quirks) -> list[Json]:
 def _messages(request: ModelRequest, row: ProviderRow) -> list[Json]:
     quirks = row.quirks
     system, history = system_text(request.system, request.messages)
-    start = 0 if quirks.demands_reasoning else round_start(history)
+    start = 0 if _demands_reasoning(request, quirks) else round_start(history)
     built: list[Json] = []
     instructing, mid_history = _instructing_roles(row, request.target.model)
     if system:
@@ -221,7 +221,7 @@ def _assistant(message: Message, request: ModelRequest, quirks: Quirks, *, in_ro
     text = joiner.join(texts_of(blocks))
     built: Json = {"role": "assistant", "content": text if text or not calls else None}
     if in_round:
-        built.update(_reasoning(blocks, request.target.model, quirks))
+        built.update(_reasoning(blocks, request, quirks))
     if calls:
         built["tool_calls"] = [_call(call, quirks) for call in calls]
     return built
@@ -235,17 +235,25 @@ def _call(call: ToolCallBlock, quirks: Quirks) -> Json:
     return built
 
 
-def _reasoning(blocks: list[ContentBlock], model: str, quirks: Quirks) -> Json:
+def _demands_reasoning(request: ModelRequest, quirks: Quirks) -> bool:
+    model = request.target.model
+    return quirks.demands_reasoning or model.startswith(quirks.demanding_models)
+
+
+def _reasoning(blocks: list[ContentBlock], request: ModelRequest, quirks: Quirks) -> Json:
     """The model's own reasoning, in the field that it came from."""
+    is_demanded = _demands_reasoning(request, quirks)
     match quirks.reasoning_back:
         case ReasoningBack.NEVER:
             return {}
         case ReasoningBack.DETAILS:
-            details = reasoning_details_of(blocks, model) + call_signatures_of(blocks)
-            return {"reasoning_details": details} if details else {}
+            details = reasoning_details_of(blocks, request.target.model) + call_signatures_of(
+                blocks
+            )
+            return {"reasoning_details": details} if details or is_demanded else {}
         case ReasoningBack.CONTENT | ReasoningBack.PLAIN as field:
             text = "\n\n".join(block.thinking for block in thinking_of(blocks) if block.thinking)
-            return {field.value: text} if text or quirks.demands_reasoning else {}
+            return {field.value: text} if text or is_demanded else {}
         case _:
             assert_never(quirks.reasoning_back)
 

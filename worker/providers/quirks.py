@@ -76,6 +76,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
             templates want the same).
         demands_reasoning: every assistant message carries the reasoning field, empty if need be
             (DeepSeek V4, hermes #15353, openclaw #73417).
+        demanding_models: beginnings of model names for which a router's vendor demands it.
         sampling_with_thinking: whether temperature and top_p are taken while the model reasons.
         dummy_tool: history with calls needs `tools`, even if none is offered any more (proxies in
             front of Anthropic, LiteLLM `modify_params`).
@@ -92,6 +93,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     max_stops: int = 4
     reasoning_back: ReasoningBack = ReasoningBack.NEVER
     demands_reasoning: bool = False
+    demanding_models: tuple[str, ...] = ()
     thinking: ThinkingStyle = ThinkingStyle.NONE
     sampling_with_thinking: bool = True
     prefill: Prefill = Prefill.NONE
@@ -183,6 +185,7 @@ _ROWS = (
         quirks=Quirks(
             reasoning_back=ReasoningBack.DETAILS,
             thinking=ThinkingStyle.OPENROUTER,
+            demanding_models=("deepseek/",),  # an empty list must be kept there (OpenRouter #487)
             # The others cache by themselves (openrouter.ai/docs, prompt caching).
             marks_cache=("anthropic/", "google/", "qwen/"),
         ),

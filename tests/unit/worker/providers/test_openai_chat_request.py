@@ -267,6 +267,12 @@ class TestReasoningBack:
         assert [detail["type"] for detail in details] == ["reasoning.text", "reasoning.encrypted"]
         assert details[1] == entry
 
+    def test_openrouter_keeps_an_empty_list_for_deepseek(self):
+        model = "deepseek/deepseek-v4"
+        answer = said("a", by=("openrouter", model))
+        messages = messages_of("openrouter", model, user("hi"), answer, user("more"))
+        assert messages[1]["reasoning_details"] == []
+
     def test_openrouter_without_reasoning_has_no_list(self):
         answer = said("a", by=("openrouter", "x/y"))
         messages = messages_of("openrouter", "x/y", user("hi"), answer)
