@@ -12,6 +12,7 @@ from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
 from shared.edges.redis import connect
 from shared.keys import Keys
+from tests.support.in_process import Start, starter
 from tests.support.servers import RedisServer, flavors, running_server
 
 
@@ -61,3 +62,8 @@ def brief_leases(client: Redis, keys: Keys, policy: Policy) -> TurnQueue:
 @pytest.fixture
 def records(client: Redis, keys: Keys) -> TurnRecords:
     return TurnRecords(client, keys)
+
+
+@pytest.fixture
+def start(queue: TurnQueue, records: TurnRecords, blocking: Redis) -> Start:
+    return starter(queue, records, blocking)
