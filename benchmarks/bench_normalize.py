@@ -20,6 +20,7 @@ import msgspec
 from benchmarks import floor, rivals, streams
 from benchmarks.measure import Timing, measure
 from shared.turns import Api
+from worker.normalize.events import TextDelta, ThinkingDelta
 from worker.normalize.normalizer import StreamNormalizer
 from worker.providers.streams import READERS
 
@@ -41,6 +42,8 @@ RIVAL_GOALS = {
     "litellm": 80,
 }
 """Times fewer CPU microseconds an event than these, on text with an event per chunk."""
+READ_ONLY = ("httpx-sse + json",)
+"""Stacks that know events and JSON, but nothing of what they mean."""
 ARGUMENT_GROWTH, EVENT_GROWTH = 4.4, 4.5
 """Times the cost at four times the length; 16 would be quadratic."""
 
@@ -60,16 +63,24 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ours(dialect: str, chunks: list[bytes]) -> Callable[[], int]:
-    """Our normalizer over the chunks; the characters that it delivered."""
+    """Our normalizer over the chunks; how many events it gave."""
 
     def run() -> int:
         normalizer = StreamNormalizer(READERS[APIS[dialect]], provider=dialect, model="m")
-        count = 0
+        feed, count = normalizer.feed, 0
         for chunk in chunks:
-            count += len(normalizer.feed(chunk))
+            count += len(feed(chunk))
         return count + len(normalizer.flush())
 
     return run
+
+
+def delivered(dialect: str, chunks: list[bytes]) -> int:
+    """The characters that our normalizer delivers."""
+    normalizer = StreamNormalizer(READERS[APIS[dialect]], provider=dialect, model="m")
+    events = [event for chunk in chunks for event in normalizer.feed(chunk)]
+    texts = [event.delta for event in events if isinstance(event, TextDelta | ThinkingDelta)]
+    return sum(map(len, texts))
 
 
 def bench_floor(rounds: int) -> Iterator[Goal]:
@@ -108,6 +119,8 @@ def bench_rivals(rounds: int, kinds: list[str], cuts: list[str]) -> Iterator[Goa
             for how in cuts:
                 chunks = streams.cut(events, how)
                 runs = {"ours": ours(dialect, chunks), **rivals.contenders(dialect, kind, chunks)}
+                if kind != "tool":
+                    check_deliveries(f"{dialect} {kind} {how}", delivered(dialect, chunks), runs)
                 timings = measure(runs, rounds)
                 for name, timing in timings.items():
                     ratio = timing.median / timings["ours"].median
@@ -118,6 +131,13 @@ def bench_rivals(rounds: int, kinds: list[str], cuts: list[str]) -> Iterator[Goa
                         limit = RIVAL_GOALS[name]
                         title = f"{dialect}: {name}, times ours"
                         yield Goal(name=title, ratio=ratio, limit=limit, at_least=True)
+
+
+def check_deliveries(stream: str, length: int, runs: dict[str, Callable[[], int]]) -> None:
+    """Refuses a comparison in which a stack delivers other text than ours."""
+    for name, run in runs.items():
+        if name not in ("ours", *READ_ONLY) and run() != length:
+            raise SystemExit(f"{stream}: {name} delivers {run()} characters, ours {length}")
 
 
 def bench_growth(rounds: int) -> Iterator[Goal]:

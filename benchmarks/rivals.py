@@ -233,13 +233,20 @@ def _pydantic_ai(dialect: str, kind: str, chunks: list[bytes]) -> Run | None:
             model, request, model_request_parameters=parameters if kind == "tool" else None
         ) as stream:
             async for event in stream:
-                for holder in (getattr(event, "delta", None), getattr(event, "part", None)):
-                    length += len(getattr(holder, "content_delta", None) or "")
-                    arguments = getattr(holder, "args_delta", None)
-                    length += len(arguments) if isinstance(arguments, str) else 0
+                length += _part_length(event)
         return length
 
     return run
+
+
+def _part_length(event: Any) -> int:
+    """What an event brings: the beginning of a part, or more of one."""
+    if event.event_kind == "part_start":
+        return len(getattr(event.part, "content", "") or "")
+    if event.event_kind != "part_delta":
+        return 0
+    arguments = getattr(event.delta, "args_delta", "")
+    return len(getattr(event.delta, "content_delta", "") or "") + len(arguments or "")
 
 
 def _pydantic_ai_model(dialect: str, chunks: list[bytes]) -> Any:

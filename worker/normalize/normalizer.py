@@ -80,11 +80,13 @@ class DialectReader(Generic[M]):
     def __init__(self, dialect: Dialect[M], reply: Reply) -> None:
         self._dialect = dialect
         self._reply = reply
+        self._decode = dialect.payload.decode
+        self._read = dialect.read
         self._undecodable_in_a_row = 0
 
     def read(self, events: Iterable[SSEvent]) -> None:
         """Reads events until the reply has ended."""
-        decode, read, reply = self._dialect.payload.decode, self._dialect.read, self._reply
+        decode, read, reply = self._decode, self._read, self._reply
         for event in events:
             try:
                 message = decode(event.data)
@@ -202,11 +204,9 @@ class StreamNormalizer:
         Raises:
             RuntimeError: the stream was flushed.
         """
-        if self._flushed:
-            raise RuntimeError("feed after flush: make a new normalizer for a new stream")
         reply = self._reply
-        if reply.ended:
-            return []
+        if self._flushed or reply.ended:
+            return self._nothing()
         events = self._sse.feed(chunk)
         if events:
             if self._sniff is None:
@@ -215,7 +215,10 @@ class StreamNormalizer:
                 self._sniff_and_read(events)
         if self._sse.exceeded is not None:
             reply.fail("limit_exceeded", self._sse.exceeded)
-        return reply.take()
+        if self._reply.ended:
+            return reply.take()
+        found, reply.events = reply.events, []
+        return found
 
     def flush(self) -> list[StreamEvent]:
         """Ends the input and returns the rest, the terminal event last. Again: `[]`."""
@@ -227,6 +230,11 @@ class StreamNormalizer:
             if not self._reply.ended:
                 self._at_end()
         return self._reply.take()
+
+    def _nothing(self) -> list[StreamEvent]:
+        if self._flushed:
+            raise RuntimeError("feed after flush: make a new normalizer for a new stream")
+        return []
 
     def _sniff_and_read(self, events: list[SSEvent]) -> None:
         for event in events:

@@ -171,7 +171,15 @@ class Reply:
             if end > MAX_ARGUMENT_CHARS:
                 self.fail_too_long()
             if call.announced:
-                self._emit(call, delta, end)
+                event = ToolCallDelta(
+                    index=call.index,
+                    id=call.id,
+                    name=call.name,
+                    raw_json_delta=delta,
+                    text=call.text,
+                    end=end,
+                )
+                self.events.append(event)
                 return
         is_certain = call.text.length or (call.id and self.is_tool(call.name))
         if call.name and is_certain:
@@ -199,7 +207,15 @@ class Reply:
         self.ensure_id(call)
         call.announced = True
         call.name = call.name or NAMELESS
-        self._emit(call, call.arguments(), call.text.length)
+        event = ToolCallDelta(
+            index=call.index,
+            id=call.id,
+            name=call.name,
+            raw_json_delta=call.arguments(),
+            text=call.text,
+            end=call.text.length,
+        )
+        self.events.append(event)
 
     def ensure_id(self, call: CallPart) -> None:
         """Gives a call that has no id one of ours, the same whenever these bytes are read again.
@@ -309,15 +325,3 @@ class Reply:
         if len(self.blocks) > MAX_BLOCKS:
             self.fail("limit_exceeded", f"more than {MAX_BLOCKS} blocks in one reply")
         return part
-
-    def _emit(self, call: CallPart, delta: str, end: int) -> None:
-        self.events.append(
-            ToolCallDelta(
-                index=call.index,
-                id=call.id,
-                name=call.name,
-                raw_json_delta=delta,
-                text=call.text,
-                end=end,
-            )
-        )

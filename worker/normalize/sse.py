@@ -92,7 +92,7 @@ class SSEDecoder:
         if len(chunk) + self._cut_bytes > MAX_LINE_BYTES:
             lines, rest = self._without_long_lines(lines, rest)
         if lines and self._cut_bytes:
-            lines[0] = self._take_cut_line() + lines[0]
+            lines[0] = self._take_cut_line(lines[0])
         if rest:
             self._keep_cut_line(rest)
         events = self._read(lines) if lines else []
@@ -108,7 +108,7 @@ class SSEDecoder:
         """
         if self.exceeded is not None:
             return []
-        last_line = (self._head or b"") + self._take_cut_line()
+        last_line = (self._head or b"") + self._take_cut_line(b"")
         self._head = None
         events = self._read([last_line, b""] if last_line else [b""])
         return [event for event in events if is_whole(event.data)]
@@ -167,8 +167,8 @@ class SSEDecoder:
             self._cut_blocks.append(b"".join(self._cut_line))
             self._cut_line.clear()
 
-    def _take_cut_line(self) -> bytes:
-        line = b"".join([*self._cut_blocks, *self._cut_line])
+    def _take_cut_line(self, rest: bytes) -> bytes:
+        line = b"".join([*self._cut_blocks, *self._cut_line, rest])
         self._cut_blocks.clear()
         self._cut_line.clear()
         self._cut_bytes = 0

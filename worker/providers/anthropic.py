@@ -148,7 +148,8 @@ class Anthropic:
 
     def _read_input(self, block: Part | None, text: str) -> None:
         if isinstance(block, CallPart):
-            self._inputs.pop(block.index, None)
+            if self._inputs:
+                self._inputs.pop(block.index, None)
             self._reply.arguments(block, text)
         elif isinstance(block, OpaquePart):
             self._input_texts.setdefault(block.index, []).append(text)
