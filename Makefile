@@ -51,7 +51,7 @@ bench: install  ## Measure, as ratios side by side.
 	$(BIN)/python -m benchmarks
 
 faults: install  ## The long failure suite.
-	$(BIN)/python -m pytest -q -m faults -o addopts='' --import-mode=importlib
+	$(BIN)/python -m pytest -q -m faults
 
 ci: lint cov demo  ## What CI runs: lint, every test under coverage, the demo.
 
