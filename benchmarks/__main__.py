@@ -12,6 +12,7 @@ MEASUREMENTS = (
     "bench_normalize",
     "bench_chunks",
     "bench_segments",
+    "bench_requests",
     "bench_pickup",
     "bench_added_time",
 )
