@@ -83,8 +83,14 @@ def _block() -> st.SearchStrategy[str]:
     code = st.lists(words(most=4), min_size=1, max_size=120).map("\n".join)
     item = st.builds("- {}".format, _sentence())
     quote = st.builds("> {}".format, _sentence())
+    two_lines = st.sampled_from(["**{}\n{}** x", "||{}\n{}|| x", "~~{}\n{}~~ x", "({}\n{}) x"])
+    hidden_code = "||{}\n```py\n{}\n```\n{}|| x"
+    quoted_code = "> {}\n> ```py\n> x = 1\n> y\n> ```\n> {}"
     return st.one_of(
         _paragraph(),
+        st.builds(str.format, two_lines, words(), words()),
+        st.builds(hidden_code.format, words(), words(), words()),
+        st.builds(quoted_code.format, words(), words()),
         st.builds("## {}".format, words(most=4)),
         st.lists(item, min_size=1, max_size=4).map("\n".join),
         st.lists(quote, min_size=1, max_size=3).map("\n".join),
