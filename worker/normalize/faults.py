@@ -25,7 +25,7 @@ def reason_of(error: object) -> FaultReason:
     statuses = (error.get(key) for key in ("status", "status_code", "http_status"))
     status = next((number for number in statuses if type(number) is int), None)
     return FaultReason(
-        code=None if code is None else _text(code),
+        code=None if code is None else scrub_text(str(code)),
         message=_text(error.get("message")),
         status=status,
     )
@@ -39,7 +39,7 @@ def serving_provider_of(error: object) -> str | None:
 
 
 def _is_set(value: object) -> bool:
-    return value is not None and value != ""
+    return isinstance(value, str | int | float) and value != ""
 
 
 def _text(value: object) -> str:

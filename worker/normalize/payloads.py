@@ -15,6 +15,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from shared.errors import WireError
+from worker.normalize.storable import join_halves
 
 MAX_MISFITS = 32
 """Members of an unexpected type that are dropped from one payload; more is no payload of ours."""
@@ -49,6 +50,8 @@ class Payload(Generic[M]):
             except msgspec.ValidationError as exc:
                 if not _drop_misfit(value, str(exc)):
                     break
+            except UnicodeEncodeError:  # msgspec cannot look up a name with half a pair in it
+                value = _with_whole_names(value)
         raise Undecodable
 
 
@@ -104,6 +107,15 @@ def _drop_misfit(value: object, message: str) -> bool:
     else:
         cast("dict[str | int, object]", value).pop(last, None)
     return True
+
+
+def _with_whole_names(value: object) -> object:
+    """The value with the names of members mended; strings stay, for they may go on elsewhere."""
+    if isinstance(value, list):
+        return [_with_whole_names(item) for item in value]
+    if isinstance(value, dict):
+        return {join_halves(name): _with_whole_names(item) for name, item in value.items()}
+    return value
 
 
 def _member(value: object, step: str | int) -> object:

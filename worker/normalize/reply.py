@@ -26,7 +26,7 @@ from worker.normalize.events import (
 from worker.normalize.faults import reason_of, serving_provider_of
 from worker.normalize.meta import Meta
 from worker.normalize.partial_json import ArgumentText
-from worker.normalize.storable import join_halves, scrub, scrub_text
+from worker.normalize.storable import join_halves, mend, scrub, scrub_text
 
 MAX_CALLS = 128
 """What OpenAI takes in one message; more than any turn runs."""
@@ -247,6 +247,8 @@ class Reply:
         elif stop is StopReason.STOP and self.calls:
             stop = StopReason.TOOL_USE
         content = [self._finished(part) for part in self.blocks]
+        if self.ragged:
+            content = [msgspec.convert(mend(msgspec.to_builtins(b)), type(b)) for b in content]
         self._end(Done(stop_reason=stop, content=content, usage=self._final_usage()))
 
     def fail(

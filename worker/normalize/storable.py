@@ -17,6 +17,17 @@ def join_halves(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def mend(value: object) -> object:
+    """A JSON value with every string's halves joined; NUL stays, for signatures are bytes."""
+    if isinstance(value, str):
+        return join_halves(value)
+    if isinstance(value, list):
+        return [mend(item) for item in value]
+    if isinstance(value, dict):
+        return {join_halves(str(key)): mend(item) for key, item in value.items()}
+    return value
+
+
 def scrub_text(text: str) -> str:
     """`text` without NUL, which PostgreSQL refuses, and with its halves of pairs joined."""
     if _UNSTORABLE.search(text) is None:

@@ -289,8 +289,10 @@ class OpenAIResponses:
         if kind == "function_call":
             at_index = self._items.get(index)
             call = at_index if isinstance(at_index, CallPart) else self._call_of(item)
-            if call is None or not call.text.length:
-                self._finish_item(index if call is at_index or call is None else None, item)
+            if call is None:
+                self._finish_item(index, item)
+            elif not call.text.length or call.id == item.get("call_id"):
+                self._finish_call(call, item)
         elif kind == "message":
             for number, part in enumerate(_objects(item.get("content"))):
                 if (index, number) in self._texts or not reply.has_text:

@@ -7,6 +7,7 @@ from worker.normalize.faults import NO_MESSAGE, reason_of, serving_provider_of
     ("error", "code", "message", "status"),
     [
         ({"code": 503, "message": "m", "status": "UNAVAILABLE"}, "503", "m", None),
+        ({"code": [], "type": 0, "message": "m"}, "0", "m", None),
         ({"code": None, "type": "t", "message": "m", "status": 429}, "t", "m", 429),
         ({"code": "", "status": "S", "http_status": 500}, "S", NO_MESSAGE, 500),
         ({"message": {"a": "\ud83d"}}, None, '{"a":"\ufffd"}', None),

@@ -30,6 +30,7 @@ PAYLOAD = Payload(Outer)
         (b'{"inner":[],"items":[null,{"text":"a"},7]}', Outer(items=[Inner(text="a")])),
         (b'{"inner":{"text":"\\ud83d"}}', Outer(inner=Inner(text="\ud83d"))),
         (b'{"inner":{"text":"a\nb"}}', Outer(inner=Inner(text="a\nb"))),
+        (b'{"\\ud83d":[{"\\ude00":5}],"inner":{"text":"a"}}', Outer(inner=Inner(text="a"))),
         (b'{"inner":{"text":"\xff"}}', Outer(inner=Inner(text="\ufffd"))),
     ],
 )

@@ -239,11 +239,15 @@ def test_ragged_meta_is_clean_at_the_end():
     reply.ragged = True
     reply.meta.raw_stop_reason = "st\ud83d"
     reply.think("", "\ud83d")
+    reply.text("a").signature = "s\0\ude00"
     reply.done(StopReason.STOP)
     assert reply.meta.raw_stop_reason == "st\ufffd"
     end = end_of(reply)
     assert isinstance(end, Done)
-    assert end.content == [ThinkingBlock(thinking="", thinking_signature="\ufffd")]
+    assert end.content == [
+        ThinkingBlock(thinking="", thinking_signature="\ufffd"),
+        TextBlock(text="a", text_signature="s\0\ufffd"),
+    ]
 
 
 def test_events_are_equal_by_what_they_say():

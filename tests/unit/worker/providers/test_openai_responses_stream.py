@@ -122,6 +122,11 @@ BLOCK = ToolCallBlock(id="c", name="f", arguments={"a": 1}, item_id="fc")
         [event("output_item.added", item=WHOLE)],
         [
             event("output_item.added", item=CALL),
+            event("function_call_arguments.delta", delta="1}"),
+            event("function_call_arguments.delta", delta='{"a":'),
+        ],
+        [
+            event("output_item.added", item=CALL),
             event("function_call_arguments.delta", delta='{"a":1}'),
             event("output_item.done", index=2, item=WHOLE),
         ],
@@ -134,6 +139,15 @@ BLOCK = ToolCallBlock(id="c", name="f", arguments={"a": 1}, item_id="fc")
 )
 def test_arguments_are_completed_from_what_comes_later(events: list[dict[str, Any]]):
     assert content(*events, output=[WHOLE]) == [BLOCK]
+
+
+def test_final_response_does_not_touch_a_call_of_another_id():
+    events = [
+        event("output_item.added", item=CALL),
+        event("function_call_arguments.delta", delta='{"a":1}'),
+    ]
+    other = {**WHOLE, "call_id": "other", "arguments": '{"b":2}'}
+    assert content(*events, output=[other]) == [BLOCK]
 
 
 def test_calls_with_one_id_are_told_apart_by_position():
