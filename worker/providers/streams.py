@@ -80,8 +80,8 @@ def normalizer_for(
 def sniff(event: SSEvent) -> MakeReader | None:
     """Tells the wire format from an event; None where it does not show (an error, a heartbeat)."""
     value = read_object(event.data)
-    kind = value.get("type") or event.name
+    kind = value.get("type")
     for api, shows in SIGNS:
-        if shows(value, kind if isinstance(kind, str) else ""):
+        if shows(value, kind if isinstance(kind, str) else event.name):
             return READERS[api]
     return None
