@@ -63,7 +63,7 @@ class Composer:
 
     def blank(self, white: str) -> None:
         """Notes white space that stands alone."""
-        self._white += white
+        self._white = _joint(self._white + white)
 
     def silence(self) -> None:
         """Ends the reply here: no further piece is taken."""
@@ -107,12 +107,10 @@ class Composer:
         self._pack_units += len(between) + units
 
     def _between(self, piece: Piece) -> str:
-        white = self._white + piece.lead
-        if white.count("\n") > 1:
-            return "\n\n"
-        if "\n" in white or SegmentKind.CODE in {piece.kind, self._pack_kind}:
+        joint = _joint(self._white + piece.lead)
+        if joint != "\n\n" and SegmentKind.CODE in {piece.kind, self._pack_kind}:
             return "\n"
-        return " " if white else ""
+        return joint
 
     def _emit(self, piece: Piece) -> None:
         self._seq += 1
@@ -130,3 +128,9 @@ class Composer:
                 fallback=piece.fallback,
             )
         )
+
+
+def _joint(white: str) -> str:
+    """What joins two pieces in a message with `white` between them: the same, condensed."""
+    ends = white.count("\n")
+    return "\n" * min(ends, 2) if ends else white[:1] and " "
