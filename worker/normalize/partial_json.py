@@ -198,9 +198,9 @@ def _repaired(text: str) -> _Verdict:
 
 
 def _without_resends(text: str, end: int) -> _Verdict:
-    """A complete value with more behind it: the same text again is a resend, else it is garbage."""
+    """A complete object with itself behind it is a resend; anything else behind it is garbage."""
     whole = text[:end].strip()
-    if not text[end:].strip() or text[end:].replace(whole, "").strip():
+    if whole[0] != "{" or not text[end:].strip() or text[end:].replace(whole, "").strip():
         return {}, ArgumentState.INVALID
     try:
         return _judged(scrub(_loads(whole)))

@@ -53,6 +53,7 @@ INVALID, NOT_OBJECT = ArgumentState.INVALID, ArgumentState.NOT_OBJECT
         ('{"a":"\\', {}, TRUNCATED),
         ('{"a":1}{"b":2}', {}, INVALID),
         ('{"a":1} x', {}, INVALID),
+        ("nullnull", {}, INVALID),
         ('{"a":' + "1" * 5000 + ',"b', {}, INVALID),
         ('{"a":' + "1" * 5000 + "}{", {}, INVALID),
         ('{"a":' + "1" * 5000 + "} " + '{"a":' + "1" * 5000 + "}", {}, INVALID),

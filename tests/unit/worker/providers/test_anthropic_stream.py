@@ -98,6 +98,12 @@ def test_input_that_came_whole_counts_unless_deltas_follow(stops: list[dict[str,
     assert streamed == [ToolCallBlock(id="t", name="f", arguments={"b": 2})]
 
 
+def test_streamed_input_is_joined():
+    call = start(0, "tool_use", id="t", name="f", input={})
+    fragments = [delta(0, "input_json_delta", partial_json=text) for text in ('{"a"', ":1}")]
+    assert content(call, *fragments) == [ToolCallBlock(id="t", name="f", arguments={"a": 1})]
+
+
 def test_lost_event_does_not_touch_a_call_that_was_stopped():
     call = start(0, "tool_use", id="t", name="f", input={})
     body = wire.claude(call, stop(0), start(1, "tool_use", id="u", name="f", input={}))
