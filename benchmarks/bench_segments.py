@@ -3,9 +3,9 @@
 The floor is the least that a room with a `feed` can do: append the delta to a list and search it
 with a compiled expression. Rounds alternate between all cases; CPU time, the median of the rounds.
 
-Run: `python benchmarks/bench_segments.py [--rounds 5] [--check]`; with `--check` it exits 1 when four
-times the text costs more than 4.4 times the time, the worst corpus more than twice the prose, or a
-delta more than `MAX_FLOORS`. The goal is 3 floors; `docs/decisions` says what stands in the way.
+Run: `python benchmarks/bench_segments.py [--rounds 5] [--check]`. With `--check` it exits 1 when
+four times the text costs more than 4.4 times the time, the worst corpus more than twice the prose,
+or a delta more than `MAX_FLOORS`. The goal is 3 floors; `docs/decisions` says what is in the way.
 `--memory` shows what is held at most beside the history.
 """
 
@@ -29,7 +29,7 @@ KIB = 1024
 SIZES_KIB = (25, 100, 400)
 DELTA_CHARS = 4
 MAX_FLOORS = 15.0
-"""A rescan of the buffer would cost hundreds; most corpora are at 3 to 6, short paragraphs at 10."""
+"""A rescan of the buffer costs hundreds; here most are at 3 to 6, short paragraphs at 10."""
 MAX_OF_PROSE = 2.0
 MAX_GROWTH = 4.4
 

@@ -25,6 +25,7 @@ _MARKS = re.compile(r"\n|`+|~+")
 _MARKS_IN_SPOILER = re.compile(r"\n|`+|~+|\|+")
 _QUOTED = re.compile(r" {0,3}(>|>>>) ?")
 _WAKE = re.compile(r"[`~]").search
+_WAKE_QUOTED = re.compile(r"[`~\n\r]").search
 
 MESSAGES_OF_A_BLOCK = 2
 """So many messages of one code block are shown as such; what follows is one file."""
@@ -105,8 +106,10 @@ class CodeReader:
             self._give_part()
 
     def wake(self) -> Wake | None:
-        """What may close the block."""
-        return None if self._scan.long_run else _WAKE
+        """What may close the block: ticks, and in a quote a line that is none of it."""
+        if self._scan.long_run or self._at_quote:
+            return None
+        return _WAKE_QUOTED if self._quote else _WAKE
 
     def close(self) -> None:
         """Ends the block, and gives out what is held of it."""
