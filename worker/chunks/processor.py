@@ -96,9 +96,10 @@ class ChunkProcessor:
         self._debug = debug
         self._kind = thoughts or (ThoughtKind.SUMMARY if summarizes else ThoughtKind.RAW)
         self._dedup = Deduplicator(deduplication)
-        self._tags = ThinkTagStripper()
+        self._tags = ThinkTagStripper([spec.name for spec in specs] if verbatim_tools else ())
         self._spill = SpillGuard()
         self._prose = VerbatimCallParser(specs) if verbatim_tools and specs else None
+        self._old_hold = -1  # of the prose parser: it began before the last block of reasoning
         self._called: list[Called] = []
         self._text_index = -1  # the text block of the last delta
         self._last_index = -1  # the block of the last event
@@ -208,15 +209,19 @@ class ChunkProcessor:
         """What later guards still hold goes to a closer without an opener."""
         if not self._tags.reaches_back:
             return []
-        held = self._prose.retract() if self._prose is not None else ""
-        return [Reasoned(held + self._spill.retract())]
+        held = self._spill.retract()
+        if self._prose is not None and self._prose.hold != self._old_hold:
+            held = self._prose.retract() + held
+        return [Reasoned(held)]
 
     def _through_spill(self, pieces: Iterable[Piece]) -> list[Piece]:
         result: list[Piece] = []
         for piece in pieces:
             if isinstance(piece, Visible):
                 result += self._through_prose(self._spill.feed(piece.text))
-            else:
+            else:  # a block ends what stood before it, which must not be said after it
+                result += self._through_prose(self._spill.flush())
+                self._old_hold = self._prose.hold if self._prose is not None else -1
                 result.append(piece)
         return result
 
@@ -234,7 +239,7 @@ class ChunkProcessor:
     def _rest(self, *, dropping: bool) -> list[Piece]:
         """What the guards still hold, in order."""
         pieces = self._through_tags(self._dedup.flush())
-        pieces += self._through_spill(self._tags.flush())
+        pieces += self._through_spill(self._tags.flush(dropping=dropping))
         pieces += self._through_prose(self._spill.flush())
         if self._prose is not None:
             pieces += self._prose.flush(dropping=dropping)

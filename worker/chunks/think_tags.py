@@ -10,15 +10,18 @@ protect nothing, so a bare `<think>` named in the reasoning hides the answer: th
 `unclosed`, and nothing is promoted from reasoning into the answer.
 """
 
+from collections.abc import Container
+
 import regex
 
+from worker.chunks.harmony import HarmonyChannel
 from worker.chunks.pieces import HoldTimer, Piece, Reasoned, Visible, merged
 from worker.text.scanner import FENCE_TICKS, MAX_UNSURE_CHARS, CodeScanner, CodeState
 
 MAX_NAME_CHARS = 64
 """A partial tag without attributes is held up to here; namespaces are shorter."""
 MAX_TAG_CHARS = 180
-"""A tag with attributes, and a Harmony header; templates write some tens of characters."""
+"""A tag with attributes; templates write some tens of characters."""
 HOLD_S = 4.0
 """A partial tag, or a tag behind an undecided backtick, waits as long as the room behind waits."""
 
@@ -36,9 +39,12 @@ class ThinkTagStripper:
     """One text. `reaches_back` is set when an orphan closer wants what later guards hold.
 
     Counts: `stripped` blocks, `orphans`, and, after `flush`, `unclosed`.
+
+    Args:
+        tools: names of the tools whose calls are taken out of Harmony's channels.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Container[str] = ()) -> None:
         self.stripped = 0
         self.orphans = 0
         self.unclosed = False
@@ -50,9 +56,9 @@ class ThinkTagStripper:
         self._ticks = 0  # of a run of backticks that may still grow; they were given out
         self._plain_end = 0  # of the data: up to here the scanner knows that it is plain
         self._depth = 0
-        self._channel = _Channel()
+        self._channel = HarmonyChannel(tools)
         self._space = _Space()
-        self._out: list[Visible | Reasoned] = []
+        self._out: list[Piece] = []
         self._since_tag = 0  # where, in `_out`, the text since the last tag begins
 
     def feed(self, text: str) -> list[Piece]:
@@ -64,11 +70,14 @@ class ThinkTagStripper:
         hold = self._holds if self._held else None
         return self._run("", final=True) if self._timer.expired(hold, now_s) else []
 
-    def flush(self) -> list[Piece]:
-        """Ends the text: what is held is text, an open block is reasoning."""
+    def flush(self, *, dropping: bool = False) -> list[Piece]:
+        """Ends the text: what is held is text, an open block is reasoning.
+
+        With `dropping` (the stream failed) a call that was cut off is not given.
+        """
         pieces = self._run("", final=True)
         self.unclosed = self._depth > 0
-        return pieces
+        return pieces if dropping else [*pieces, *self._channel.flush()]
 
     def _run(self, text: str, *, final: bool) -> list[Piece]:
         data, at = self._held + text, 0
@@ -92,6 +101,10 @@ class ThinkTagStripper:
             self._end_ticks()
         if data[at] == "<":
             return self._angle(data, at, final=final)
+        if self._channel.in_header and not self._depth:
+            if self._channel.continues(data[at]):
+                return at + 1
+            self._leave_header()
         if not self._is_visible():
             bracket = data.find("<", at)
             end = len(data) if bracket < 0 else bracket
@@ -139,11 +152,16 @@ class ThinkTagStripper:
         if self._is_visible() and self._code.state is CodeState.FENCE:
             return self._literal(data, at, at + 1)
         found = _TAG.match(data, at, at + MAX_TAG_CHARS, partial=True)
+        if found is not None and found.partial:
+            if len(data) - at < _partial_limit(data, at) and not final:
+                return at
+            found = None
+        if self._channel.in_header and not (found and found["token"]):
+            self._leave_header()
         if found is None:
             return self._literal(data, at, at + 1)
-        if found.partial:
-            is_bounded = len(data) - at < _partial_limit(data, at)
-            return at if is_bounded and not final else self._literal(data, at, at + 1)
+        if self._channel.is_call and not found["token"]:
+            return self._literal(data, at, found.end())
         if self._is_visible() and self._code.state is CodeState.CANDIDATE:
             is_code = self._code.closes(data[at : at + MAX_UNSURE_CHARS], final=final)
             if is_code is None:
@@ -153,6 +171,12 @@ class ThinkTagStripper:
             self._code.drop()
         self._obey(found)
         return found.end()
+
+    def _leave_header(self) -> None:
+        """What was taken for a header of Harmony's is text."""
+        header = self._channel.leave_header()
+        self._code.take(header)
+        self._emit(header)
 
     def _literal(self, data: str, at: int, end: int) -> int:
         """What begins with `<` is text; the scanner may not jump over a line end in it."""
@@ -164,7 +188,7 @@ class ThinkTagStripper:
     def _obey(self, tag: "regex.Match[str]") -> None:
         token = tag["token"]
         if token:
-            self._channel.obey(token.lower())
+            self._out += self._channel.obey(token.lower())
         elif not tag["close"] and (tag["gemma"] or "").lower() != _GEMMA_END:
             self._depth += 0 if tag["empty"] else 1
         elif self._depth:
@@ -178,7 +202,10 @@ class ThinkTagStripper:
 
     def _turn_back(self) -> None:
         """A closer without an opener: what was said since the last tag was reasoning."""
-        late = [Reasoned(piece.text) for piece in self._out[self._since_tag :]]
+        late = [
+            Reasoned(piece.text) if isinstance(piece, Visible) else piece
+            for piece in self._out[self._since_tag :]
+        ]
         self.reaches_back = self.reaches_back or self._since_tag == 0
         self._out[self._since_tag :] = late
         self.orphans += 1
@@ -187,8 +214,8 @@ class ThinkTagStripper:
     # ------------------------------------------------------------------------------- text
 
     def _emit(self, text: str) -> None:
-        if not self._depth and self._channel.in_header:
-            text = self._channel.read_header(text)
+        if not self._depth:
+            text = self._channel.read(text)
         if self._depth or self._channel.is_reasoning:
             self._out.append(Reasoned(text))
         else:
@@ -199,45 +226,6 @@ def _partial_limit(data: str, at: int) -> int:
     """How long the partial tag at `at` may grow: only attributes go beyond a name."""
     name = data[at : at + MAX_NAME_CHARS]
     return MAX_TAG_CHARS if any(map(str.isspace, name)) else MAX_NAME_CHARS
-
-
-class _Channel:
-    """Harmony markup (gpt-oss): `<|channel|>analysis<|message|>...<|end|>`.
-
-    A header up to `<|message|>` vanishes; the channel `final`, or none, is text, any other is
-    reasoning. Without such markup everything is text.
-    """
-
-    __slots__ = ("_header", "_named", "in_header", "is_reasoning")
-
-    def __init__(self) -> None:
-        self.in_header = False
-        self.is_reasoning = False
-        self._named = False  # the header has a channel
-        self._header = ""
-
-    @property
-    def is_visible(self) -> bool:
-        return not self.in_header and not self.is_reasoning
-
-    def obey(self, word: str) -> None:
-        if word in {"start", "channel"}:
-            self.in_header, self.is_reasoning = True, False
-            self._named, self._header = word == "channel", ""
-        elif word == "message":
-            is_final = not self._named or self._header.lstrip().startswith("final")
-            self.in_header, self.is_reasoning = False, not is_final
-        elif word != "constrain":
-            self.in_header, self.is_reasoning = False, False
-
-    def read_header(self, text: str) -> str:
-        """Takes text of a header; one that is too long was none and comes back as text."""
-        self._header += text
-        if len(self._header) <= MAX_TAG_CHARS:
-            return ""
-        self.in_header = False
-        header, self._header = self._header, ""
-        return header
 
 
 class _Space:

@@ -64,7 +64,8 @@ class VerbatimCallParser:
         self._searched = 0  # of a markup candidate: no closing marker before this place
         self._out: list[Piece] = []
         self._fed = 0
-        self._hold = 0
+        self.hold = 0
+        """Which hold it is: changes whenever text was given out."""
         self._has_begun = False
         self._hold_timer, self._stall_timer = HoldTimer(HOLD_S), HoldTimer(STALL_S)
 
@@ -76,7 +77,7 @@ class VerbatimCallParser:
 
     def tick(self, now_s: float) -> list[Piece]:
         """Makes text of what is held too long."""
-        name = self._hold if self._data and not self._has_begun else None
+        name = self.hold if self._data and not self._has_begun else None
         call = self._fed if self._data and self._has_begun else None
         is_old = self._hold_timer.expired(name, now_s)
         if not self._stall_timer.expired(call, now_s) and not is_old:
@@ -92,6 +93,7 @@ class VerbatimCallParser:
     def retract(self) -> str:
         """Gives up what is held to a closer without an opener: it was reasoning."""
         held, self._data = self._data, ""
+        self.hold += 1
         self._forget()
         return held
 
@@ -108,7 +110,7 @@ class VerbatimCallParser:
             self._before = self._data[self._at - 1]
             self._data = self._data[self._at :]
             self._at = 0
-            self._hold += 1
+            self.hold += 1
             self._forget()
         pieces, self._out = merged(self._out), []
         return pieces

@@ -290,6 +290,17 @@ def test_an_orphan_closer_takes_back_what_later_guards_hold():
     assert (said.text, said.thoughts) == ("a Hi", "ro")
 
 
+def test_a_block_of_reasoning_ends_what_stood_before_it():
+    said = run(thinking("I was figurin"), text("g it out"), text("<think>b</think>x.Y"), done())
+    assert (said.text, said.thoughts) == ("g it outx.Y", "I was figurinb")
+
+
+def test_an_orphan_closer_leaves_alone_what_was_held_before_the_last_block():
+    options: Options = {"tools": [tool("roll")], "verbatim_tools": True}
+    said = run(text("ro<think>a</think>"), text("</think>b"), done(), **options)
+    assert (said.text, said.thoughts) == ("rob", "a")
+
+
 def test_debug_shows_counts_where_nothing_was_found():
     assert run(text("Hi"), done(), debug=True).metadata["diagnostics"] == {}
     meta = Meta(skipped=2)

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from tests.support.chunks import show
+from worker.chunks.harmony import MAX_BODY_CHARS
 from worker.chunks.pieces import merged
 from worker.chunks.think_tags import HOLD_S, MAX_NAME_CHARS, MAX_TAG_CHARS, ThinkTagStripper
 
@@ -122,12 +123,17 @@ def test_of_the_white_space_around_a_block_the_larger_side_stays(text, shown):
         ("<|start|>assistant<|message|>Hi<|return|>", "Hi"),
         ("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>ok", "{{}}ok"),
         ("<|chan¦nel|>fin¦al<|message|>a <think>b</think>c", "a {b}c"),
-        ("<|channel|>" + "x" * MAX_TAG_CHARS + "y", "x" * MAX_TAG_CHARS + "y"),
+        ("the token <|start|> begins it", "the token  begins it"),
+        ("<|start|>assi¦stant, he said", "assistant, he said"),
+        ("<|start|>tool<b>", "tool<b>"),
+        ("<|start|>tool<think>x</think>y", "tool{x}y"),
+        ("<|channel|>" + " final" * 40, " final" * 40),
         ("<|channel>thou¦ght\nhm<channel|>Hi", "{\nhm}Hi"),
         ("`<|channel|>` is code", "`<|channel|>` is code"),
         ("<|channel|>final<|message|>```\n<|end|>\n```", "```\n<|end|>\n```"),
     ],
-    ids=["reasoning then answer", "no channel", "a call", "cut", "long header", "Gemma",
+    ids=["reasoning then answer", "no channel", "a call", "cut", "no header", "no header, late", "no header, tag", "no header, block",
+         "long header", "Gemma",
          "in code", "in a fence"],
 )  # fmt: skip
 def test_harmony_channels(text, shown):
@@ -201,3 +207,38 @@ def test_time_grows_with_the_text_and_no_faster(unit, delta):
         return best
 
     assert seconds(32 * 1024) < 8 * seconds(8 * 1024) + 0.02  # a square would give 16
+
+
+EARLY = "<|start|>assistant to=functions.roll<|channel|>commentary<|message|>"
+CALL = "<|channel|>commentary to=functions.roll <|constrain|>json<|message|>"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "dropped"),
+    [
+        (CALL + '{"sides": 6}<|call|>ok', "[roll {'sides': 6} ok]ok", None),
+        ("<|start|>assistant" + CALL + "{}<|call|>", "[roll {} ok]", None),
+        (EARLY + "{}<|end|>", "[roll {} ok]", None),
+        (CALL + '{"a": "<think>"}<|call|>', "[roll {'a': '<think>'} ok]", None),
+        (CALL + '{"sides": [<|call|>', "[roll {} truncated]", None),
+        (CALL + '{"sides": ;}<|call|>', "[roll {} invalid]", None),
+        (CALL + '{"a": 1, "sides": 6', "[roll {'a': 1} truncated]", ""),
+        (CALL + '{"sides": 6}', "[roll {'sides': 6} truncated]", ""),
+        (CALL.replace("roll", "other") + "{}<|call|>", "{{}}", None),
+        (CALL + "x" * MAX_BODY_CHARS + "y<|call|>z", "{" + "x" * MAX_BODY_CHARS + "y}z", None),
+    ],
+    ids=["call", "start and channel", "recipient first", "a tag in it", "cut inside", "invalid",
+         "cut by the end", "no end token", "not exposed", "too long"],
+)  # fmt: skip
+def test_harmony_calls(text, shown, dropped):
+    for deltas in ([text], list(text)):
+        for dropping, expected in ((False, shown), (True, shown if dropped is None else dropped)):
+            tags = ThinkTagStripper(["roll"])
+            pieces = [piece for delta in deltas for piece in tags.feed(delta)]
+            assert show(merged([*pieces, *tags.flush(dropping=dropping)])) == expected
+
+
+def test_a_call_stays_a_call_before_an_orphan_closer():
+    tags = ThinkTagStripper(["roll"])
+    assert show(tags.feed(CALL + "{}<|call|></think>x")) == "[roll {} ok]x"
+    assert show(tags.feed("a</think>")) == "{a}"
