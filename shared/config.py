@@ -38,6 +38,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model: str = "plain"
     endpoints: dict[str, str] = msgspec.field(default_factory=dict)
     """Base URL by provider name, as JSON: {"rehearsal": "http://127.0.0.1:8080"}."""
+    tools: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Tools that may run, by guild id, `dm`, or `*` for the others, as JSON: {"*": ["calculate"]}.
+    The name `*` allows every installed tool. Nothing runs that nobody allowed."""
     delivery_mode: str = "paragraph"
     crash_policy: str = "supersede"
     """What happens to text already shown when a worker dies: `supersede` or `notice`."""
@@ -97,14 +100,22 @@ def data_dir(settings: Settings) -> Path:
     return path
 
 
+_JSON_EXAMPLES = {
+    "endpoints": '{"openai": "https://..."}',
+    "tools": '{"*": ["calculate"]}',
+}
+"""The settings that are JSON, each with an example."""
+
+
 def _json_or_text(field: str, text: str) -> object:
-    if field != "endpoints":
+    if field not in _JSON_EXAMPLES:
         return text
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as exc:
+        example = _JSON_EXAMPLES[field]
         raise ConfigError(
-            f'{PREFIX}ENDPOINTS is no JSON object such as {{"openai": "https://..."}}: {exc}'
+            f"{PREFIX}{field.upper()} is no JSON object such as {example}: {exc}"
         ) from exc
 
 

@@ -13,7 +13,8 @@
     ├── FleetError             a move that the state of a turn does not allow
     │   ├── Fenced             the attempt was taken over; stop and stay silent
     │   └── IllegalTransition  our own misuse of `TurnState`
-    └── EndpointError          the provider's endpoint could not be used (says how)
+    ├── EndpointError          the provider's endpoint could not be used (says how)
+    └── ToolError              a tool gave no result (says why, in one word)
 
 The docstring of a class is its default message. Expected outcomes are values, not exceptions.
 Anyone may import this module.
@@ -82,6 +83,21 @@ class EndpointError(TurnfleetError):
     def __init__(self, exception: str) -> None:
         super().__init__(f"the provider's endpoint could not be used: {exception}")
         self.exception = exception
+
+
+class ToolError(TurnfleetError):
+    """A tool gave no result.
+
+    Args:
+        cause: one fixed word such as `timeout`, which the model is told. Never a message: what a
+            tool writes when it fails may hold what nobody in the channel should see.
+        status: of the server behind the tool, where there was one.
+    """
+
+    def __init__(self, cause: str, status: int | None = None) -> None:
+        super().__init__(f"a tool gave no result: {cause}")
+        self.cause = cause
+        self.status = status
 
 
 class IllegalTransition(FleetError):

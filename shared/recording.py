@@ -1,8 +1,8 @@
 """The recording of an attempt: what the provider sent and when the driver ticked, in order.
 
-Comes in: bytes and ticks as they happen. Goes out: one compressed value that Redis keeps for 72 h,
-and from it the same entries again, for `turnfleet turns replay --recorded`. Pure; anyone may
-import it.
+Comes in: bytes, ticks and the borders of rounds as they happen. Goes out: one compressed value that
+Redis keeps for 72 h, and from it the same entries again, for `turnfleet turns replay --recorded`.
+Pure; anyone may import it.
 
 A recording has a head and a tail of blocks; what lay between was dropped, and the reader is told.
 """
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from shared.errors import WireError
+from shared.turns import Target, ToolSpec
 
 MAX_RECORDING_BYTES = 1024 * 1024
 """Compressed bytes of one attempt: a reply of 100,000 tokens has about 1.4 MB of such blocks."""
@@ -34,13 +35,34 @@ class Ticked(msgspec.Struct, frozen=True, kw_only=True, tag="t", tag_field="k"):
     at_s: float
 
 
+class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="q", tag_field="k"):
+    """A request was sent: what follows is its answer, until the next one is `Asked`.
+
+    `tools` are those that were offered, which the request of the turn need not name.
+    """
+
+    at_s: float
+    target: Target
+    tools: tuple[ToolSpec, ...] = ()
+
+
+class Carried(msgspec.Struct, frozen=True, kw_only=True, tag="c", tag_field="k"):
+    """Visible text of a round that an earlier attempt had completed.
+
+    `trims` says that tools were called after it: a half sentence at its end was not shown.
+    """
+
+    text: str
+    trims: bool
+
+
 class Dropped(msgspec.Struct, frozen=True, kw_only=True, tag="d", tag_field="k"):
     """Entries that the bound of the recording did not keep, between head and tail."""
 
     entries: int
 
 
-Entry = Received | Ticked | Dropped
+Entry = Received | Ticked | Asked | Carried | Dropped
 
 
 class _File(msgspec.Struct, kw_only=True):
@@ -88,6 +110,14 @@ class Recording:
     def ticked(self, at_s: float) -> None:
         """Keeps a tick."""
         self._add(Ticked(at_s=at_s), 16)
+
+    def asked(self, at_s: float, target: Target, tools: tuple[ToolSpec, ...] = ()) -> None:
+        """Keeps the border of a round."""
+        self._add(Asked(at_s=at_s, target=target, tools=tools), 16)
+
+    def carried(self, text: str, *, trims: bool) -> None:
+        """Keeps what the attempt began with."""
+        self._add(Carried(text=text, trims=trims), len(text))
 
     def dump(self) -> bytes:
         """The recording so far as one value. Call it once, at the end of the attempt."""

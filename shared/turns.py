@@ -194,7 +194,11 @@ class StopReason(StrEnum):
 
 
 class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an attempt ended: what the canonical log line and the turn's record carry."""
+    """How an attempt ended: what the canonical log line and the turn's record carry.
+
+    `usage` is the sum over the attempt's rounds; `rounds` counts its answers of the model,
+    `tool_calls` the calls that ran in the whole turn.
+    """
 
     state: TurnState
     segments: int
@@ -206,3 +210,5 @@ class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     first_byte_ms: int | None = None
     first_segment_ms: int | None = None
     elapsed_ms: int | None = None
+    rounds: int = 1
+    tool_calls: int = 0

@@ -33,6 +33,7 @@ from worker.edges.fleet.mishaps import Mishap, report_of
 from worker.edges.fleet.worker import FleetWorker
 from worker.edges.http import HttpEdge
 from worker.edges.outbox import Outbox
+from worker.edges.tools import Toolbox, installed_tools
 from worker.providers.endpoints import server_endpoint
 from worker.providers.quirks import PROVIDERS
 from worker.tasks import run_turn
@@ -56,6 +57,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     http: HttpEdge
     clock: SystemClock
     texts: Texts
+    tools: Toolbox
 
 
 def provider_keys(environ: Mapping[str, str]) -> list[Secret]:
@@ -135,6 +137,7 @@ def _runner(parts: Parts) -> TurnRunner:
         provider=parts.http,
         reporter=parts.reporter,
         endpoint_of=lambda name: server_endpoint(name, settings.endpoints, parts.environ),
+        tools=parts.tools,
         limits=TimeLimits(
             first_byte_s=settings.first_byte_s,
             between_chunks_s=settings.between_chunks_s,
@@ -158,6 +161,7 @@ async def _parts(settings: Settings, environ: Mapping[str, str]) -> AsyncIterato
             "TURNFLEET_REDIS_URL is not set: start the worker with `turnfleet up`, "
             "or name a server, such as redis://localhost:6379/0"
         )
+    tools = Toolbox(installed_tools(), settings.tools)
     keys = Keys(settings.cell, settings.partitions)
     worker_id = f"worker-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     redis = connect(settings.redis_url)
@@ -180,6 +184,7 @@ async def _parts(settings: Settings, environ: Mapping[str, str]) -> AsyncIterato
                 http=http,
                 clock=SystemClock(),
                 texts=load_texts(),
+                tools=tools,
             )
         finally:
             reporter.close()

@@ -82,6 +82,8 @@ def _log_turn(request: TurnRequest, outcome: TurnOutcome, lease: Lease) -> None:
             cause=outcome.cause,
             attempt=lease.token.attempt,
             segments=outcome.segments,
+            rounds=outcome.rounds,
+            tool_calls=outcome.tool_calls,
             stop_reason=outcome.stop_reason,
             serving_provider=outcome.serving_provider,
             usage=outcome.usage,

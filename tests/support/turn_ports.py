@@ -14,9 +14,11 @@ from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
 from shared.turns import AttemptToken, TurnOutcome
 from worker.edges.clock import SystemClock
+from worker.edges.tools import Toolbox
 from worker.providers.requests import Endpoint, HttpRequest
-from worker.turn.ports import TimeLimits
+from worker.turn.ports import TimeLimits, ToolsPort
 from worker.turn.runner import TurnRunner
+from worker.turn.tool_rounds import ToolLimits
 
 SILENCE = object()
 """A step of a script: nothing comes any more, and nobody closes."""
@@ -24,6 +26,9 @@ BREAK = EndpointError("ReadError")
 """A step of a script: the connection breaks."""
 
 Step = bytes | EndpointError | object
+
+NO_TOOLS = Toolbox((), {})
+"""The real toolbox, empty."""
 
 GENEROUS = TimeLimits(first_byte_s=5, between_chunks_s=5, whole_stream_s=10, turn_deadline_s=20)
 
@@ -92,6 +97,8 @@ class RememberingOutbox:
         self.recordings: list[bytes] = []
         self._fence_at = fence_at
         self.has_sent = asyncio.Event()
+        self.tools_noted = 0
+        self.fences_tools = False
 
     async def send(self, segment: Segment) -> None:
         if self._fence_at is not None and segment.seq >= self._fence_at:
@@ -105,6 +112,11 @@ class RememberingOutbox:
         )
         self.segments.clear()
         return self.token
+
+    async def note_tool(self) -> None:
+        if self.fences_tools:
+            raise Fenced
+        self.tools_noted += 1
 
     async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
         self.ends.append((event, outcome))
@@ -133,6 +145,8 @@ def runner(
     *,
     limits: TimeLimits = GENEROUS,
     endpoint: Endpoint | None = None,
+    tools: ToolsPort = NO_TOOLS,
+    tool_limits: ToolLimits = ToolLimits(),  # noqa: B008 - frozen
     records_always: bool = False,
     may_supersede: bool = False,
 ) -> TurnRunner:
@@ -143,6 +157,8 @@ def runner(
         provider=provider,
         reporter=reporter,
         endpoint_of=lambda _name: place,
+        tools=tools,
+        tool_limits=tool_limits,
         limits=limits,
         clock=SystemClock(),
         say=lambda key, locale: f"{key}:{locale}",

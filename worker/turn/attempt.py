@@ -3,6 +3,8 @@
 Comes in: bytes and ticks from the runner. Goes out: segments to send, and which limit has passed.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from shared.causes import Cause
@@ -10,7 +12,7 @@ from shared.failures import ProviderError
 from shared.recording import Recording
 from shared.secrets import Secret
 from shared.segments import Segment
-from shared.turns import StopReason, Target, TurnRequest, Usage
+from shared.turns import Target, TurnRequest, Usage
 from worker.chunks.types import DoneChunk, ErrorChunk
 from worker.failures.classify import error_of
 from worker.providers.requests import Endpoint
@@ -54,15 +56,19 @@ class Attempt:
     """
 
     __slots__ = (
+        "_asked_s",
         "_heard_s",
         "_limits",
+        "_spent",
         "_ticked_s",
+        "_tools",
         "_turn_started_s",
         "endpoint",
         "first_byte_s",
         "first_segment_s",
         "pipeline",
         "recording",
+        "rounds",
         "sent",
         "started_s",
         "target",
@@ -85,12 +91,16 @@ class Attempt:
         self.first_byte_s: float | None = None
         self.first_segment_s: float | None = None
         self.sent = 0
+        self.rounds = 1
         self.recording = Recording()
         self.pipeline = pipeline_for(request, target, number, self.secrets)
         self._limits = limits
+        self._tools = request.tools
         self._turn_started_s = turn_started_s
+        self._asked_s = started_s
         self._heard_s: float | None = None
         self._ticked_s = started_s
+        self._spent: list[Usage] = []
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -101,14 +111,37 @@ class Attempt:
         return (*key, *(value for _, value in self.endpoint.headers))
 
     @property
-    def first_byte_limit_s(self) -> float:
+    def has_heard(self) -> bool:
+        """Bytes of this round's answer have come."""
+        return self._heard_s is not None
+
+    def first_byte_limit_s(self, now_s: float) -> float:
         """Seconds for the connection and the headers."""
-        return self._limits.first_byte_s
+        left_s = self._turn_started_s + self._limits.turn_deadline_s - now_s
+        return max(0.0, min(self._limits.first_byte_s, left_s))
+
+    def asked(self, now_s: float) -> None:
+        """A request goes out: the first one, or that of the next round."""
+        self.recording.asked(now_s, self.target, self._tools)
+        self._asked_s, self._heard_s = now_s, None
+
+    def next_round(self) -> None:
+        """Makes ready for the next answer; what the last one cost is kept."""
+        self._spent.append(self._round_usage)
+        self.rounds += 1
+        self.pipeline.next_round()
+
+    def carry(self, text: str, *, trims: bool) -> list[Segment]:
+        """Begins with a round that an earlier attempt had completed."""
+        self.recording.carried(text, trims=trims)
+        return self.pipeline.carry(text, trims=trims)
 
     def feed(self, data: bytes, now_s: float) -> list[Segment]:
         """Takes bytes of the response."""
         if self.first_byte_s is None:
-            self.first_byte_s = self._heard_s = now_s
+            self.first_byte_s = now_s
+        if self._heard_s is None:
+            self._heard_s = now_s
         self.recording.received(now_s, data)
         seen = self.pipeline.events_seen
         segments = self.pipeline.feed(data)
@@ -151,32 +184,35 @@ class Attempt:
                 return Failed(error=error_of(Cause.EMPTY_STREAM))
 
     @property
-    def stop_reason(self) -> StopReason:
-        """Why the model stopped, as far as the stream said."""
-        end = self.pipeline.end
-        word = (end.metadata or {}).get("stop_reason") if end is not None else None
-        return StopReason(word) if isinstance(word, str) and word in _STOP_WORDS else _UNKNOWN
+    def usage(self) -> Usage:
+        """The tokens that the provider counted, over all rounds; absent counts stay absent."""
+        return sum_of([*self._spent, self._round_usage])
 
     @property
-    def usage(self) -> Usage:
-        """The tokens that the provider counted; absent counts stay absent."""
+    def _round_usage(self) -> Usage:
         end = self.pipeline.end
         counts = (end.metadata or {}).get("usage") if end is not None else None
-        return msgspec.convert(counts or {}, Usage, strict=False)
+        counts = counts or self.pipeline.normalizer.meta.usage
+        return msgspec.convert(counts, Usage, strict=False)
 
     def _deadlines(self) -> list[tuple[float, Cause]]:
         limits = self._limits
         silent_at_s = (
-            self.started_s + limits.first_byte_s
+            self._asked_s + limits.first_byte_s
             if self._heard_s is None
             else self._heard_s + limits.between_chunks_s
         )
         return [
             (silent_at_s, Cause.NETWORK_TIMEOUT),
-            (self.started_s + limits.whole_stream_s, Cause.REQUEST_TIMEOUT),
+            (self._asked_s + limits.whole_stream_s, Cause.REQUEST_TIMEOUT),
             (self._turn_started_s + limits.turn_deadline_s, Cause.REQUEST_TIMEOUT),
         ]
 
 
-_STOP_WORDS = frozenset(StopReason)
-_UNKNOWN = StopReason.UNKNOWN
+def sum_of(parts: Sequence[Usage]) -> Usage:
+    """The sum by field; a field that nobody counted stays absent."""
+    sums: dict[str, float | None] = {}
+    for field in Usage.__struct_fields__:
+        known = [value for part in parts if (value := getattr(part, field)) is not None]
+        sums[field] = sum(known) if known else None
+    return msgspec.convert(sums, Usage)

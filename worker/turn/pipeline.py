@@ -1,14 +1,19 @@
-"""Bytes of a provider's response in, segments out: the three rooms in a row.
+"""Bytes of a provider's responses in, segments out: the three rooms in a row.
 
 Pure: the driver feeds bytes, gives ticks and ends it, `ops.replay` does the same from a recording,
 so that a normalization bug is reproduced exactly.
+
+An attempt has one round, or, where the model calls tools, several: each answer has a normalizer and
+a chunk processor of its own, and the segments of all of them count on in one buffer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from shared.messages import Message, ToolCallBlock
+from shared.recording import Asked, Carried, Dropped, Entry, Received, Ticked
 from shared.secrets import Secret
 from shared.segments import DeliveryMode, Segment
-from shared.turns import Target, TurnRequest
+from shared.turns import StopReason, Target, TurnRequest
 from worker.chunks.processor import ChunkProcessor
 from worker.chunks.types import (
     DoneChunk,
@@ -19,41 +24,126 @@ from worker.chunks.types import (
     TextChunk,
     Thought,
 )
-from worker.normalize.events import StreamEvent
+from worker.normalize.events import Done, StreamEvent
 from worker.normalize.normalizer import StreamNormalizer
 from worker.providers.quirks import is_custom, resolve
+from worker.providers.rounds import answer_message
 from worker.providers.streams import normalizer_for
 from worker.segments.buffer import SegmentBuffer
+
+Rooms = Callable[[], tuple[StreamNormalizer, ChunkProcessor]]
+"""Makes the first two rooms for one answer."""
 
 
 class Pipeline:
     """One attempt's rooms.
 
-    After the stream ended, `end` holds its terminal chunk, `calls` the tool calls in order,
-    `thoughts` the reasoning; `events_seen` counts what the provider meaningfully sent.
+    After an answer ended, `end` holds its terminal chunk, `calls` its tool calls in order; both are
+    of the current round. `thoughts` and `events_seen` (what the provider meaningfully sent) are the
+    attempt's. `observe`, where set, is shown everything that passes between the rooms.
     """
 
-    __slots__ = ("_normalizer", "_processor", "buffer", "calls", "end", "events_seen", "thoughts")
+    __slots__ = (
+        "_done",
+        "_make_rooms",
+        "_normalizer",
+        "_processor",
+        "_said_chars",
+        "buffer",
+        "calls",
+        "end",
+        "events_seen",
+        "observe",
+        "thoughts",
+    )
 
-    def __init__(
-        self,
-        *,
-        normalizer: StreamNormalizer,
-        processor: ChunkProcessor,
-        buffer: SegmentBuffer,
-    ) -> None:
-        self._normalizer = normalizer
-        self._processor = processor
+    def __init__(self, *, rooms: Rooms, buffer: SegmentBuffer) -> None:
+        self._make_rooms = rooms
         self.buffer = buffer
-        self.calls: list[FunctionCall] = []
         self.thoughts: list[Thought] = []
-        self.end: DoneChunk | ErrorChunk | None = None
         self.events_seen = 0
+        self.observe: Callable[[StreamEvent | ProcessedChunk], None] | None = None
+        self._said_chars = 0  # of the rounds before this one
+        self.next_round()
 
     @property
     def normalizer(self) -> StreamNormalizer:
-        """The first room, for its `meta`."""
+        """The first room of this round, for its `meta`."""
         return self._normalizer
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the model stopped in this round, as far as the stream said."""
+        word = (self.end.metadata or {}).get("stop_reason") if self.end is not None else None
+        return StopReason(word) if isinstance(word, str) and word in _STOP_WORDS else _UNKNOWN
+
+    @property
+    def goes_on(self) -> bool:
+        """The answer is no end of the reply: tools are to be called, or the provider paused."""
+        is_whole = isinstance(self.end, DoneChunk)
+        return is_whole and (bool(self.calls) or self.stop_reason is StopReason.PAUSE)
+
+    @property
+    def said(self) -> str:
+        """The visible text of this round as it is to stand in the history."""
+        return "".join(self.buffer.history)[self._said_chars :]
+
+    def answer(self, target: Target) -> Message:
+        """This round's answer for the history: reasoning and calls byte for byte, text as said.
+
+        Raises:
+            RuntimeError: the answer is not whole.
+        """
+        if self._done is None:
+            raise RuntimeError("an answer without its end has no place in a history")
+        meta = self._normalizer.meta
+        message = answer_message(
+            target, self._done, said=self.said, encrypted=meta.reasoning_encrypted
+        )
+        blocks = message.content if isinstance(message.content, list) else []
+        known = {block.id for block in blocks if isinstance(block, ToolCallBlock)}
+        # Calls that stood in the prose are no blocks of the provider's answer.
+        found = [_block_of(call) for call in self.calls if call.id not in known]
+        return Message(
+            role=message.role,
+            content=[*blocks, *found],
+            provider=message.provider,
+            model=message.model,
+            stop_reason=message.stop_reason,
+        )
+
+    def next_round(self) -> None:
+        """Begins the next answer. The last one was flushed."""
+        self._said_chars = sum(map(len, self.buffer.history))
+        self._normalizer, self._processor = self._make_rooms()
+        self._done: Done | None = None
+        self.calls: list[FunctionCall] = []
+        self.end: DoneChunk | ErrorChunk | None = None
+
+    def carry(self, text: str, *, trims: bool) -> list[Segment]:
+        """Shows the text of a round that an earlier attempt had completed, cut as it was then."""
+        segments = self.buffer.feed(text)
+        segments.extend(self.buffer.flush_pending(for_tool_call=trims))
+        self._said_chars = sum(map(len, self.buffer.history))
+        return segments
+
+    def play(self, entry: Entry) -> list[Segment]:
+        """Does what the driver did, by an entry of its recording; `flush` ends the last round."""
+        match entry:
+            case Received(data=data):
+                return self.feed(data)
+            case Ticked(at_s=now_s):
+                return self.tick(now_s)
+            case Asked():
+                if not self.events_seen:
+                    return []
+                segments = self.flush()
+                self.next_round()
+                return segments
+            case Carried(text=text, trims=trims):
+                return self.carry(text, trims=trims)
+            case Dropped():
+                return []
 
     def feed(self, data: bytes) -> list[Segment]:
         """Takes bytes of the response body, cut anywhere."""
@@ -66,10 +156,16 @@ class Pipeline:
         return segments
 
     def flush(self) -> list[Segment]:
-        """Ends the stream: what is held comes out, and `end` is set."""
+        """Ends the stream: what is held comes out, and `end` is set.
+
+        Before a tool runs a half sentence stays in the history; the model says it again.
+        """
         segments = self._absorb(self._normalizer.flush())
         segments.extend(self._deliver(self._processor.flush()))
-        segments.extend(self.buffer.flush())
+        if self.goes_on:
+            segments.extend(self.buffer.flush_pending(for_tool_call=bool(self.calls)))
+        else:
+            segments.extend(self.buffer.flush())
         return segments
 
     def stop(self) -> list[Segment]:
@@ -83,12 +179,18 @@ class Pipeline:
         segments: list[Segment] = []
         for event in events:
             self.events_seen += 1
+            if isinstance(event, Done):
+                self._done = event
+            if self.observe is not None:
+                self.observe(event)
             segments.extend(self._deliver(self._processor.feed(event)))
         return segments
 
     def _deliver(self, chunks: Iterable[ProcessedChunk]) -> list[Segment]:
         segments: list[Segment] = []
         for chunk in chunks:
+            if self.observe is not None:
+                self.observe(chunk)
             if chunk.thoughts:
                 self.thoughts.extend(chunk.thoughts)
             match chunk:
@@ -115,15 +217,34 @@ def pipeline_for(
     """
     row = resolve(target.provider)
     names = tuple(tool.name for tool in request.tools)
-    normalizer = normalizer_for(target.provider, target.model, names, target.api)
-    processor = ChunkProcessor(
-        provider=target.provider,
-        model=target.model,
-        tools=request.tools,
-        verbatim_tools=row.quirks.verbatim_tools,
-        custom_endpoint=is_custom(row),
-        meta=lambda: normalizer.meta,
-        secrets=secrets,
-    )
+    hidden = tuple(secrets)
+
+    def rooms() -> tuple[StreamNormalizer, ChunkProcessor]:
+        normalizer = normalizer_for(target.provider, target.model, names, target.api)
+        processor = ChunkProcessor(
+            provider=target.provider,
+            model=target.model,
+            tools=request.tools,
+            verbatim_tools=row.quirks.verbatim_tools,
+            custom_endpoint=is_custom(row),
+            meta=lambda: normalizer.meta,
+            secrets=hidden,
+        )
+        return normalizer, processor
+
     buffer = SegmentBuffer(request.turn_id, attempt, mode=DeliveryMode(request.delivery_mode))
-    return Pipeline(normalizer=normalizer, processor=processor, buffer=buffer)
+    return Pipeline(rooms=rooms, buffer=buffer)
+
+
+def _block_of(call: FunctionCall) -> ToolCallBlock:
+    return ToolCallBlock(
+        id=call.id,
+        name=call.name,
+        arguments=call.args,
+        arguments_truncated=call.arguments_truncated,
+        thought_signature=call.thought_signature,
+    )
+
+
+_STOP_WORDS = frozenset(StopReason)
+_UNKNOWN = StopReason.UNKNOWN

@@ -1,17 +1,30 @@
-"""What a turn asks next: the target, and what former attempts taught.
+"""What a turn asks next: the target, and what former attempts and tool rounds taught.
 
-Comes in: the turn, and the classified failure of an attempt. Goes out: the next question, or the
-decision to give up. It carries out what `worker.failures.decide` says; it waits for nothing.
+Comes in: the turn, the rounds that were completed, and the classified failure of an attempt. Goes
+out: the next question, or the decision to give up. It carries out what `worker.failures.decide`
+says; it waits for nothing.
 
-Key pools and trimming are not there yet, so those two actions are passed over.
+A completed round is never asked again: its tools ran, and a failure in a later round leaves it in
+the history. The next attempt shows its text once more, under its own number.
 """
+
+from collections.abc import Sequence
 
 import msgspec
 
 from shared.failures import ProviderError
+from shared.messages import Message
 from shared.turns import Target, TurnRequest
 from worker.failures.decide import Action, Decision, Situation, decide
 from worker.providers.requests import ModelRequest, model_request
+from worker.turn.trimming import trimmed
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """A completed round: what it said, and whether tools were called after it."""
+
+    said: str
+    trims: bool
 
 
 class Plan:
@@ -20,37 +33,63 @@ class Plan:
     Args:
         request: the turn.
         may_supersede: whether shown text may be replaced.
+
+    Attributes:
+        question: what is asked now.
+        rounds: the completed rounds, in order.
     """
 
-    __slots__ = ("_done", "_fallbacks", "_may_supersede", "_request", "_tries", "question")
+    __slots__ = (
+        "_done",
+        "_fallbacks",
+        "_may_supersede",
+        "_messages",
+        "_request",
+        "_tries",
+        "question",
+        "rounds",
+    )
 
     def __init__(self, request: TurnRequest, *, may_supersede: bool) -> None:
         self._request = request
         self._may_supersede = may_supersede
         self._fallbacks = list(request.fallbacks)
         self._tries = 1
-        self._done: frozenset[Action] = frozenset({Action.TRIM_HISTORY})
+        self._done: frozenset[Action] = frozenset()
+        self._messages = list(request.messages)
         self.question: ModelRequest = model_request(request)
+        self.rounds: list[Round] = []
 
     @property
     def target(self) -> Target:
         """The model that is asked now."""
         return self.question.target
 
+    def add_round(self, said: str, messages: Sequence[Message], *, trims: bool) -> None:
+        """Makes the next question from a completed round: the answer, and the tools' results."""
+        self.rounds.append(Round(said=said, trims=trims))
+        self._messages = [*self._messages, *messages]
+        self.question = msgspec.structs.replace(self.question, messages=self._messages)
+
     def after(self, error: ProviderError, *, emitted: bool, jitter: float) -> Decision:
         """Decides what follows a failure, and makes it the question, unless it is giving up."""
+        shorter = trimmed(self._messages)
+        untrimmable = frozenset({Action.TRIM_HISTORY} if shorter is None else ())
         situation = Situation(
             attempt=self._tries,
             emitted=emitted,
             may_supersede=self._may_supersede,
             fallbacks_left=len(self._fallbacks),
-            done=self._done,
+            done=self._done | untrimmable,
         )
         decision = decide(error, situation, jitter=jitter)
         if decision.action is not Action.GIVE_UP:
             self._tries += 1
             self._done |= {decision.action}
-            self.question = self._changed(decision)
+            if decision.action is Action.TRIM_HISTORY and shorter is not None:
+                self._messages = shorter
+            changed = self._changed(decision)
+            self.question = msgspec.structs.replace(changed, messages=self._messages)
         return decision
 
     def _changed(self, decision: Decision) -> ModelRequest:

@@ -13,7 +13,8 @@ import msgspec
 from shared.failures import ErrorReport
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
-from shared.turns import AttemptToken, TurnOutcome
+from shared.tools import ToolContext
+from shared.turns import AttemptToken, ToolSpec, TurnOutcome
 from worker.providers.requests import HttpRequest
 
 
@@ -56,12 +57,32 @@ class OutboxPort(Protocol):
         """Starts the next attempt; what the old one showed is superseded. Raises `Fenced`."""
         ...
 
+    async def note_tool(self) -> None:
+        """Remembers that a tool is about to run: it is never run again. Raises `Fenced`."""
+        ...
+
     async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
         """Ends the turn with its one terminal event. Raises `Fenced`."""
         ...
 
     async def keep_recording(self, payload: bytes) -> None:
         """Stores the recording of the current attempt."""
+        ...
+
+
+class ToolsPort(Protocol):
+    """The installed tools."""
+
+    def offered(self, guild_id: int | None) -> tuple[ToolSpec, ...]:
+        """What a model may call for a guild, or in a direct message."""
+        ...
+
+    def complaint(self, name: str, args: dict[str, object]) -> str | None:
+        """What is wrong with the arguments of an offered tool, in words for the model."""
+        ...
+
+    async def run(self, name: str, args: dict[str, object], context: ToolContext) -> str:
+        """Runs an offered tool. Raises `ToolError`."""
         ...
 
 

@@ -1,14 +1,16 @@
-"""The loop around the rooms: request, stream, and what follows a failure.
+"""The loop around the rooms: request, stream, tools, and what follows a failure.
 
 Comes in: a turn, its outbox, and the event of a user's stop. Goes out: segments, one report for
 each failed attempt, one terminal event, and the turn's outcome. It waits through ports only.
 
-    attempt ─► Completed ─► TurnDone
-            ─► Stopped   ─► TurnDone (cancelled)
-            ─► Failed    ─► report ─► decide ─► next attempt | TurnFailed
+    round ─► Completed ─► tools called ─► answers ─► next round
+                       ─► paused       ─► next round
+                       ─► TurnDone
+          ─► Stopped   ─► TurnDone (cancelled)
+          ─► Failed    ─► report ─► decide ─► next attempt | TurnFailed
 
-Tools are not run yet: a model that calls one all the same ends the turn as `internal_error`, and
-the report says so. Key pools and the trimming of history are not there yet either (`plan`).
+The rounds of an attempt share its segments and its number. A failed round is asked again by the
+next attempt; the rounds before it stand (`plan`).
 """
 
 import asyncio
@@ -21,8 +23,9 @@ from shared.causes import Cause, notice_of
 from shared.errors import ConfigError
 from shared.failures import ErrorReport, ProviderError
 from shared.logs import fields
+from shared.messages import Message
 from shared.segments import TurnDone, TurnFailed
-from shared.turns import StopReason, TurnOutcome, TurnRequest, TurnState
+from shared.turns import TurnOutcome, TurnRequest, TurnState
 from worker.failures.classify import error_of
 from worker.failures.decide import Action
 from worker.failures.reports import report_of
@@ -35,12 +38,19 @@ from worker.turn.ports import (
     ProviderPort,
     ReporterPort,
     TimeLimits,
+    ToolsPort,
 )
 from worker.turn.reports import identity_of
 from worker.turn.streaming import AttemptStream
+from worker.turn.tool_rounds import ToolLimits, ToolRounds
 
+MAX_PAUSES = 3
+"""Of a turn. Anthropic pauses a long server-side search after about ten steps of it; a reply that
+needs more than forty is not coming."""
 EMPTY_REPLY = "empty_reply"
 """A note of `TurnDone`: the model said nothing visible; the channel is told, never silent."""
+
+DEFAULT_TOOL_LIMITS = ToolLimits()
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +62,7 @@ class TurnRunner:
         provider: the way to providers.
         reporter: where reports go.
         endpoint_of: address and key of a provider; raises `ConfigError` if it has no address.
+        tools: the installed tools.
         limits: how long to wait for what.
         clock: the time.
         say: a public text by key and locale.
@@ -60,6 +71,7 @@ class TurnRunner:
         jitter: a random number from 0 to 1, so that a fleet does not retry in step.
         may_supersede: whether a new attempt may replace what an old one showed.
         records_always: keep the recording of every attempt, not only of failed ones.
+        tool_limits: what a turn may spend on tools.
     """
 
     def __init__(
@@ -68,6 +80,7 @@ class TurnRunner:
         provider: ProviderPort,
         reporter: ReporterPort,
         endpoint_of: Callable[[str], Endpoint],
+        tools: ToolsPort,
         limits: TimeLimits,
         clock: Clock,
         say: Callable[[str, str], str],
@@ -76,10 +89,13 @@ class TurnRunner:
         jitter: Callable[[], float],
         may_supersede: bool = True,
         records_always: bool = False,
+        tool_limits: ToolLimits = DEFAULT_TOOL_LIMITS,
     ) -> None:
         self.provider = provider
         self.reporter = reporter
         self.endpoint_of = endpoint_of
+        self.tools = tools
+        self.tool_limits = tool_limits
         self.limits = limits
         self.clock = clock
         self.say = say
@@ -117,28 +133,38 @@ class _Run:
     def __init__(
         self, runner: TurnRunner, request: TurnRequest, outbox: OutboxPort, stopped: asyncio.Event
     ) -> None:
+        offered = runner.tools.offered(request.route.guild_id)
+        request = msgspec.structs.replace(request, tools=offered)
         self._runner = runner
         self._request = request
         self._outbox = outbox
         self._stopped = stopped
         self._clock = runner.clock
+        self._started_s = runner.clock.monotonic_s()
         self._stream = AttemptStream(
             provider=runner.provider, outbox=outbox, clock=runner.clock, stopped=stopped
         )
         self._plan = Plan(request, may_supersede=runner.may_supersede)
-        self._started_s = runner.clock.monotonic_s()
+        self._tools = ToolRounds(
+            request,
+            tools=runner.tools,
+            outbox=outbox,
+            clock=runner.clock,
+            stopped=stopped,
+            deadline_s=self._started_s + runner.limits.turn_deadline_s,
+            limits=runner.tool_limits,
+        )
+        self._pauses = 0
 
     async def finish(self) -> TurnOutcome:
         """Tries until the turn has its end."""
         while True:
-            attempt = self._begin()
-            result = await self._stream.of(attempt, self._plan.question)
+            attempt = await self._begin()
+            result = await self._rounds_of(attempt)
             await self._keep_recording(attempt, result)
             match result:
-                case Completed() if not attempt.pipeline.calls:
-                    return await self._done(attempt, TurnState.DONE)
                 case Completed():
-                    return await self._refuse_tools(attempt)
+                    return await self._done(attempt, TurnState.DONE)
                 case Stopped():
                     return await self._done(attempt, TurnState.CANCELLED)
                 case Failed(error=error):
@@ -146,10 +172,36 @@ class _Run:
                     if outcome is not None:
                         return outcome
 
-    async def _refuse_tools(self, attempt: Attempt) -> TurnOutcome:
-        why = "the model called a tool; none are run yet"
-        error = error_of(Cause.INTERNAL_ERROR, message=why)
-        return await self._give_up(attempt, error, await self._report(attempt, error))
+    async def _rounds_of(self, attempt: Attempt) -> AttemptResult:
+        """Asks and asks again, until the model says something that needs no answer."""
+        while True:
+            result = await self._stream.of(attempt, self._plan.question)
+            if not (isinstance(result, Completed) and attempt.pipeline.goes_on):
+                return result
+            ended = await self._answer(attempt, result)
+            if ended is not None:
+                return ended
+
+    async def _answer(self, attempt: Attempt, result: Completed) -> AttemptResult | None:
+        """Makes the next question of a round's answer; None unless the attempt ends here."""
+        pipeline = attempt.pipeline
+        results: list[Message] = []
+        if pipeline.calls:
+            if self._tools.is_over:
+                why = "the model calls tools after its budget for them was spent"
+                return Failed(error=error_of(Cause.LIMIT_EXCEEDED, message=why))
+            answers = await self._tools.answer(pipeline.calls)
+            if answers is None:
+                return Stopped()
+            results = answers
+        else:
+            self._pauses += 1
+            if self._pauses > MAX_PAUSES:
+                return result
+        answer = pipeline.answer(attempt.target)
+        self._plan.add_round(pipeline.said, [answer, *results], trims=bool(pipeline.calls))
+        attempt.next_round()
+        return None
 
     async def _after(self, attempt: Attempt, error: ProviderError) -> TurnOutcome | None:
         """Reports a failure and gives up or prepares the next attempt (None)."""
@@ -177,7 +229,13 @@ class _Run:
             return False
         return True
 
-    def _begin(self) -> Attempt:
+    async def _begin(self) -> Attempt:
+        attempt = self._next_attempt()
+        for done in self._plan.rounds:
+            await self._stream.carry(attempt, done.said, trims=done.trims)
+        return attempt
+
+    def _next_attempt(self) -> Attempt:
         target = self._plan.target
         try:
             endpoint = self._runner.endpoint_of(target.provider)
@@ -199,7 +257,7 @@ class _Run:
         is_empty = attempt.sent == 0 and state is TurnState.DONE
         event = TurnDone(
             count=attempt.sent,
-            stop_reason=attempt.stop_reason,
+            stop_reason=attempt.pipeline.stop_reason,
             state=state,
             usage=outcome.usage,
             notes=(EMPTY_REPLY,) if is_empty else (),
@@ -257,13 +315,15 @@ class _Run:
         return TurnOutcome(
             state=state,
             segments=attempt.sent,
-            stop_reason=attempt.stop_reason if end is not None else StopReason.UNKNOWN,
+            stop_reason=attempt.pipeline.stop_reason,
             usage=attempt.usage,
             serving_provider=end.serving_provider if end is not None else None,
             details=tuple(attempt.pipeline.buffer.details),
             first_byte_ms=self._since_start(attempt.first_byte_s),
             first_segment_ms=self._since_start(attempt.first_segment_s),
             elapsed_ms=_ms(self._clock.monotonic_s() - self._started_s),
+            rounds=attempt.rounds,
+            tool_calls=self._tools.calls_run,
         )
 
     def _since_start(self, moment_s: float | None) -> int | None:

@@ -40,6 +40,14 @@ class AttemptStream:
         self._clock = clock
         self._stopped = stopped
 
+    async def carry(self, attempt: Attempt, text: str, *, trims: bool) -> None:
+        """Shows again what an earlier attempt had completed before its failure.
+
+        Raises:
+            Fenced: another worker has the turn.
+        """
+        await self._send(attempt, attempt.carry(text, trims=trims))
+
     async def of(self, attempt: Attempt, question: ModelRequest) -> AttemptResult:
         """Asks, and streams the answer.
 
@@ -52,6 +60,7 @@ class AttemptStream:
             why = f"no address is configured for the provider {attempt.target.provider}"
             return Failed(error=error_of(Cause.ENDPOINT_NOT_FOUND, message=why))
         outgoing = build_request(question, attempt.endpoint)
+        attempt.asked(self._clock.monotonic_s())
         stop = asyncio.create_task(self._stopped.wait(), name="stop")
         stream = asyncio.create_task(self._stream(attempt, outgoing, stop), name="stream")
         try:
@@ -73,7 +82,7 @@ class AttemptStream:
             try:
                 await asyncio.wait(
                     {opening, stop},
-                    timeout=attempt.first_byte_limit_s,
+                    timeout=attempt.first_byte_limit_s(self._clock.monotonic_s()),
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if not opening.done():
@@ -130,7 +139,7 @@ class AttemptStream:
 
     async def _broken(self, attempt: Attempt, exc: EndpointError) -> AttemptResult:
         """The connection broke: the answer may be whole all the same, the rooms know."""
-        if attempt.first_byte_s is not None:
+        if attempt.has_heard:
             await self._send(attempt, attempt.pipeline.flush())
             result = attempt.result()
             if isinstance(result, Completed):

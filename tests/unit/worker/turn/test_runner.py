@@ -256,17 +256,6 @@ async def test_a_hold_expires_by_tick_while_the_stream_is_silent():
     await task
 
 
-async def test_a_call_of_a_tool_ends_the_turn_and_says_why():
-    call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    case = Case(
-        ScriptedResponse([frame(tool_calls=[call]), frame(finish_reason="tool_calls"), DONE])
-    )
-    await case.run()
-    (report,) = case.reporter.reports
-    assert report.error_type == "internal_error"
-    assert "tool" in report.message
-
-
 async def test_a_provider_without_an_address_is_the_operators_failure():
     case = Case()
 
