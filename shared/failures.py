@@ -83,6 +83,11 @@ class ProviderFault(msgspec.Struct, frozen=True, kw_only=True):
     custom_endpoint: bool = False
     now_s: float = 0.0
 
+    def __repr__(self) -> str:
+        """Shows nothing that upstream said: exceptions carry faults, and tracebacks print both."""
+        facts = f"provider={self.provider!r}, model={self.model!r}, status={self.status}"
+        return f"ProviderFault({facts}, code={display_code(self.code)!r})"
+
 
 class ProviderError(msgspec.Struct, frozen=True, kw_only=True):
     """A classified failure. `cause` is a word of the closed list `shared.causes.Cause`.

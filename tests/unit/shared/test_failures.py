@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.failures import FaultDetails, display_code
+from shared.failures import FaultDetails, ProviderFault, display_code
 from shared.turns import CredentialSource
 
 ME, OTHER = 1, 2
@@ -41,3 +41,12 @@ def test_anything_else_is_unknown(code):
 def test_who_could_replace_the_key_may_read(source, guild, user, manages, allowed):
     details = FaultDetails(snippet="x", credential_source=source, user_id=ME, guild_id=guild)
     assert details.may_be_read_by(user, manages_server=manages) is allowed
+
+
+def test_a_fault_shows_nothing_of_upstream_where_it_is_printed():
+    key = "sk-ant-0123456789abcdef"
+    fault = ProviderFault(
+        provider="p", model="m", status=401, headers=(("x", key),), body=key, code=key, message=key
+    )
+    assert repr(fault) == "ProviderFault(provider='p', model='m', status=401, code='unknown')"
+    assert key not in f"{[fault]}"

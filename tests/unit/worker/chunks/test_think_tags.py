@@ -132,7 +132,8 @@ def test_of_the_white_space_around_a_block_the_larger_side_stays(text, shown):
         ("`<|channel|>` is code", "`<|channel|>` is code"),
         ("<|channel|>final<|message|>```\n<|end|>\n```", "```\n<|end|>\n```"),
     ],
-    ids=["reasoning then answer", "no channel", "a call", "cut", "no header", "no header, late", "no header, tag", "no header, block",
+    ids=["reasoning then answer", "no channel", "a call", "cut", "no header", "no header, late",
+         "no header, tag", "no header, block",
          "long header", "Gemma",
          "in code", "in a fence"],
 )  # fmt: skip
@@ -197,7 +198,7 @@ def test_time_grows_with_the_text_and_no_faster(unit, delta):
     def seconds(chars: int) -> float:
         text = (unit * chars)[:chars]
         best = float("inf")
-        for _ in range(3):
+        for _ in range(2):
             tags = ThinkTagStripper()
             begin = time.process_time()
             for at in range(0, chars, delta):
@@ -206,7 +207,7 @@ def test_time_grows_with_the_text_and_no_faster(unit, delta):
             best = min(best, time.process_time() - begin)
         return best
 
-    assert seconds(32 * 1024) < 8 * seconds(8 * 1024) + 0.02  # a square would give 16
+    assert seconds(16 * 1024) < 8 * seconds(4 * 1024) + 0.02  # a square would give 16
 
 
 EARLY = "<|start|>assistant to=functions.roll<|channel|>commentary<|message|>"

@@ -163,14 +163,11 @@ def test_without_tools_only_markup_is_looked_for_and_nothing_is_found():
     assert show(parser.feed(text + " ") + parser.flush()) == text + " "
 
 
-UNITS = [
-    "roll(", "roll({", 'roll("', "search(query='", "`", "` x ", "```", "``` x ", "roll() ", "roll",
-    "<tool_call>", "<tool_call><function=t>", 'search({"query": "a', "<", "```\nroll()\n", "<tool_",
-]  # fmt: skip
+UNITS = ["roll(", "search(query='", "`", "` x ", "<tool_call>", 'search({"query": "a']
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("delta", [5, 10**6])
+@pytest.mark.parametrize("delta", [9, 10**6])
 def test_time_grows_with_the_text_and_no_faster(unit, delta):
     def seconds(chars: int) -> float:
         text = (unit * chars)[:chars]
@@ -185,7 +182,7 @@ def test_time_grows_with_the_text_and_no_faster(unit, delta):
         return best
 
     # Both are longer than the longest candidate, within which time may be a square.
-    assert seconds(64 * 1024) < 8 * seconds(16 * 1024) + 0.02
+    assert seconds(48 * 1024) < 8 * seconds(12 * 1024) + 0.02
 
 
 LONG_RUN = "`" * (MAX_TICKS + 5)
