@@ -8,7 +8,7 @@ unknown fields are ignored. Pure; anyone may import it.
 import msgspec
 
 from shared.errors import RequestTooLarge, WireError, WireVersionError
-from shared.failures import ErrorReport
+from shared.failures import ErrorReport, FaultDetails
 from shared.segments import TurnEvent
 from shared.turns import MAX_REQUEST_BYTES, Route, TurnOutcome, TurnRequest
 
@@ -24,6 +24,7 @@ _turn_event = msgspec.json.Decoder(TurnEvent)
 _route = msgspec.json.Decoder(Route)
 _report = msgspec.json.Decoder(ErrorReport)
 _outcome = msgspec.json.Decoder(TurnOutcome)
+_details = msgspec.json.Decoder(FaultDetails)
 
 
 class _Version(msgspec.Struct):
@@ -100,3 +101,11 @@ def decode_outcome(payload: bytes) -> TurnOutcome:
         return _outcome.decode(payload)
     except msgspec.DecodeError as exc:
         raise WireError(f"not a turn outcome: {exc}") from exc
+
+
+def decode_fault_details(payload: bytes) -> FaultDetails:
+    """Decodes what the modal shows. Raises `WireError` on anything else."""
+    try:
+        return _details.decode(payload)
+    except msgspec.DecodeError as exc:
+        raise WireError(f"not the details of a fault: {exc}") from exc

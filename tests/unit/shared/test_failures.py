@@ -2,8 +2,10 @@
 
 import pytest
 
+from shared.errors import WireError
 from shared.failures import FaultDetails, ProviderFault, display_code
 from shared.turns import CredentialSource
+from shared.wire import decode_fault_details, encode_json
 
 ME, OTHER = 1, 2
 
@@ -50,3 +52,10 @@ def test_a_fault_shows_nothing_of_upstream_where_it_is_printed():
     )
     assert repr(fault) == "ProviderFault(provider='p', model='m', status=401, code='unknown')"
     assert key not in f"{[fault]}"
+
+
+def test_details_cross_the_wire():
+    details = FaultDetails(snippet="x", user_id=ME)
+    assert decode_fault_details(encode_json(details)) == details
+    with pytest.raises(WireError, match="not the details"):
+        decode_fault_details(b"{}")
