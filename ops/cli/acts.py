@@ -65,6 +65,22 @@ async def long(link: Fleet) -> None:
     _must(all(len(message.text) <= 2000 for message in exchange.messages), "a message is too long")
 
 
+async def tooled(link: Fleet) -> None:
+    """The model calls two tools, turnfleet runs them, and the model goes on with the results."""
+    exchange = await _ask(link, "sums", "what is twice 21, and what day is it?")
+    _show(exchange)
+    _must(exchange.state is TurnState.DONE, f"the turn is {exchange.state}, not done")
+    outcome = exchange.record.outcome if exchange.record else None
+    _must(outcome is not None, "the turn has no outcome")
+    if outcome is not None:
+        _must(outcome.rounds == 2, f"the model was asked {outcome.rounds} times, not twice")
+        _must(outcome.tool_calls == 2, f"{outcome.tool_calls} tools ran, not two")
+        say_block(f"\n{outcome.tool_calls} calls ran between {outcome.rounds} requests.")
+    words = _said(exchange)
+    _must(words.startswith("Let me work that out."), "the words before the calls are missing")
+    _must("\n42" in words, "the result of the sum is missing")
+
+
 async def failing(link: Fleet) -> None:
     """A refused key: a notice for the channel, a row for the operator, no upstream text."""
     exchange = await _ask(link, "invalid_key", "hello?")
@@ -118,6 +134,7 @@ async def stopped(link: Fleet) -> None:
 ACTS: Final = (
     Act(title="A plain turn", play=plain),
     Act(title="Code and a table, whole", play=long),
+    Act(title="A turn with tools", play=tooled),
     Act(title="A turn that fails", play=failing),
     Act(title="A worker killed in mid-stream", play=killed),
     Act(title="A reply stopped by its reader", play=stopped),

@@ -60,7 +60,8 @@ def _settle_in(home: str) -> None:
     """Gives this process and its children the demonstration's own settings, and no others."""
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         del os.environ[name]
-    os.environ.update({f"{PREFIX}DATA_DIR": home, f"{PREFIX}DRAIN_S": "2"})
+    own = {"DATA_DIR": home, "DRAIN_S": "2", "TOOLS": '{"*": ["*"]}'}
+    os.environ.update({PREFIX + name: text for name, text in own.items()})
 
 
 @contextmanager

@@ -1,0 +1,85 @@
+"""Tool rounds through the whole house: real processes, a real server, the rehearsal provider."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from shared.edges.local_channel import local_turn_id
+from shared.edges.records import TurnRecord
+from shared.turns import Target, TurnState
+from tests.support.house import House, house
+from tests.support.servers import flavors, running_server
+
+ALL = json.dumps({"*": ["*"], "8": ["current_time"]})
+REPLY_S = 30.0
+
+pytestmark = pytest.mark.slow
+
+
+async def ended(home: House, turn_id: str) -> TurnRecord:
+    async with asyncio.timeout(REPLY_S):
+        while True:
+            record = await home.records.turn(turn_id)
+            if record is not None and record.outcome is not None:
+                return record
+            await asyncio.sleep(0.05)
+
+
+async def shown(home: House, channel: int, count: int) -> list[str]:
+    async with asyncio.timeout(REPLY_S):
+        while True:
+            said = [one.text for one in await home.channel.messages(channel) if one.is_bot]
+            if len(said) >= count:
+                return said
+            await asyncio.sleep(0.05)
+
+
+async def requests(home: House) -> list[Any]:
+    url = (home.home / "rehearsal.url").read_text().strip()
+    async with httpx.AsyncClient() as client:
+        log = (await client.get(f"{url}/rehearsal/log")).json()
+    return [entry["body"] for entry in log]
+
+
+async def ask(home: House, channel: int, prompt: str, *, guild: int, model: str = "sums") -> str:
+    target = Target(provider="rehearsal", model=model)
+    said = await home.channel.say(channel, prompt, user_id=1, guild_id=guild, target=target)
+    return local_turn_id(said)
+
+
+async def test_a_tool_round_reaches_the_channel_as_one_reply():
+    with running_server(flavors()[0]) as server:
+        await play(server.url)
+
+
+async def play(url: str) -> None:
+    async with house(url, workers=1, TOOLS=ALL) as home:
+        record = await ended(home, await ask(home, 1, "what is twice 21?", guild=7))
+        assert record.state is TurnState.DONE
+        assert record.outcome is not None
+        assert (record.outcome.rounds, record.outcome.tool_calls) == (2, 2)
+        said = await shown(home, 1, record.outcome.segments)
+        assert said[0] == "Let me work that out."
+        assert "\n42" in "\n".join(said)
+        first, second = await requests(home)
+        assert [tool["function"]["name"] for tool in first["tools"]] == [
+            "calculate",
+            "current_time",
+        ]
+        results = [one["content"] for one in second["messages"] if one["role"] == "tool"]
+        assert results[0].endswith("\n42")
+        assert "Europe/Zurich" in results[1]
+
+        # A guild with a list of its own: the model calls what it was not offered, and is told.
+        record = await ended(home, await ask(home, 2, "and here?", guild=8))
+        assert record.outcome is not None
+        assert record.outcome.tool_calls == 1
+        refused = [
+            one["content"]
+            for one in (await requests(home))[-1]["messages"]
+            if one["role"] == "tool"
+        ]
+        assert refused[0].startswith("There is no tool of this name")
