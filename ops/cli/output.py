@@ -15,6 +15,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -170,3 +171,22 @@ def progress(first: str) -> Iterator[Callable[[str], None]]:
         return
     with screen.status(Text(first)) as status:
         yield lambda line: status.update(Text(one_line(line, CELL_CHARS)))
+
+
+@contextlib.contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Callable[[], None]]:
+    """Shows how many of a known number are done: on stderr, on a terminal only.
+
+    Gives the function that counts one.
+    """
+    screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    ) as bar:
+        task = bar.add_task(one_line(title, CELL_CHARS), total=total)
+        yield lambda: bar.advance(task)

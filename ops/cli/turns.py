@@ -1,4 +1,4 @@
-"""`turnfleet turns`: send a prompt as a person would, list turns, look at one.
+"""`turnfleet turns`: send a prompt as a person would, list turns, look at one, run it again.
 
 Comes in: text and ids from the command line. Goes out: prompts into the local channel; what the
 channel shows; the records of turns.
@@ -26,13 +26,17 @@ from ops.cli.output import (
     say_block,
     say_title,
 )
+from ops.cli.recorded import export_
 from ops.cli.session import Fleet, fleet, span
+from ops.cli.turn_replay import replay
 from shared.edges.records import TimelineEntry, TurnRecord
 from shared.failures import FailureCategory
 from shared.segments import TurnFailed
 from shared.turns import Target, TurnState
 
-app = typer.Typer(help="Send prompts, list turns, look at one.", no_args_is_help=True)
+app = typer.Typer(help="Send prompts, list turns, look at one, replay.", no_args_is_help=True)
+app.command()(replay)
+app.command("export")(export_)
 
 LIST_COLUMNS: Final = (
     "at",

@@ -80,7 +80,14 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     loop_lag_ms: int = 0
 
 
+class _Shown(msgspec.Struct, frozen=True):
+    """What is read here of a slot of the gateway's journal."""
+
+    message_id: int | None = None
+
+
 _process = msgspec.json.Decoder(ProcessRecord)
+_shown = msgspec.json.Decoder(_Shown)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -132,6 +139,26 @@ class TurnRecords:
             if len(ids) < PAGE_TURNS:
                 return
             start += PAGE_TURNS
+
+    async def was_admitted(self, turn_id: str) -> bool:
+        """Whether a turn of this id was taken, as far back as its mark lives."""
+        found: int = await within(self._redis.exists(self._keys.mark(turn_id)))
+        return found == 1
+
+    async def keep_mark(self, turn_id: str) -> None:
+        """Refuses a second turn of this id for as long as a failed one is kept."""
+        await within(self._redis.pexpire(self._keys.mark(turn_id), key_names.FAILED_TTL_MS))
+
+    async def message_ids(self, turn_id: str) -> list[int]:
+        """The messages that the gateway has shown for a turn, in order, as its journal has them."""
+        fields: dict[bytes, bytes] = await within(self._redis.hgetall(self._keys.journal(turn_id)))
+        slots = [fields[name] for name in sorted(fields.keys() - {b"head"}, key=int)]
+        return [number for slot in slots if (number := _shown.decode(slot).message_id)]
+
+    async def is_blocked(self, channel_id: int) -> bool:
+        """Whether a channel has refused what we say, lately."""
+        found: int = await within(self._redis.exists(self._keys.send_block(channel_id)))
+        return found == 1
 
     async def running(self) -> list[TurnRecord]:
         """The turns that run now, by the end of their lease."""

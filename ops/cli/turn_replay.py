@@ -1,0 +1,235 @@
+"""`turnfleet turns replay`: failed turns once more, as new turns that are linked to the old ones.
+
+Comes in: ids or filters, and what shall be different. Goes out: what would be replayed and why the
+rest is not; or new turns, one by one, and what became of each.
+"""
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from ops.cli.exits import Exit, NotFound
+from ops.cli.output import Output, OutputFormat, print_records, progress_bar, say
+from ops.cli.recorded import print_recorded
+from ops.cli.session import Fleet, fleet, span
+from ops.replay.turns import Candidate, Change, FailedFilter, Reason, Replays, admitted
+from shared.edges.queue import Admission
+from shared.failures import FailureCategory
+from shared.segments import TurnFailed
+from shared.turns import TRANSITIONS, TurnState
+
+COLUMNS: Final = ("turn_id", "cause", "provider", "model", "guild_id", "result", "why", "new_id")
+MAX_TURNS: Final = 10_000
+"""As many as failed turns are kept."""
+RATE_PER_S: Final = 5.0
+"""A provider that has just come back is not met by everything at once."""
+MAX_RATE_PER_S: Final = 1_000.0
+LOOK_S: Final = 0.1
+WAIT_S: Final = 120.0
+_RATE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(?:/([smh]))?")
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, None: 1.0}
+_WITH: Final = ("provider", "model")
+_TAKEN: Final = frozenset({Admission.ACCEPTED.value, Admission.DUPLICATE.value})
+
+Ids = Annotated[list[str] | None, typer.Argument(help="Failed turns.", metavar="[ID]...")]
+Replace = Annotated[
+    list[str] | None,
+    typer.Option("--with", help="model=... or provider=..., for this time.", metavar="NAME=VALUE"),
+]
+Dry = Annotated[
+    bool | None,
+    typer.Option("--dry-run/--yes", help="Only show what would be done: the default on a terminal"),
+]
+Recorded = Annotated[
+    bool, typer.Option(help="Offline: the recorded bytes of a failed attempt through the rooms.")
+]
+Diff = Annotated[bool, typer.Option(help="With --recorded: against what the channel shows.")]
+
+
+def replay(
+    ids: Ids = None,
+    cause: Annotated[str | None, typer.Option(help="Failed turns of this cause.")] = None,
+    category: Annotated[FailureCategory | None, typer.Option(help="Of this category.")] = None,
+    guild: Annotated[int | None, typer.Option(help="Of this guild.")] = None,
+    provider: Annotated[str | None, typer.Option(help="Of this provider.")] = None,
+    model: Annotated[str | None, typer.Option(help="Of this model.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="SPAN", help="Failed in the last.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_TURNS, help="How many at most.")] = 100,
+    replace: Replace = None,
+    allow_partial: Annotated[
+        bool, typer.Option(help="Also turns whose channel has seen the beginning of a reply.")
+    ] = False,
+    rate: Annotated[str, typer.Option(help="How fast: 5/s, 30/m.")] = f"{RATE_PER_S:g}/s",
+    dry_run: Dry = None,
+    wait: Annotated[bool, typer.Option(help="Wait until the new turns have ended.")] = False,
+    recorded: Recorded = False,
+    diff: Diff = False,
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="With --recorded: this attempt, else the last.")
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Runs failed turns again; each is delivered as a reply to its prompt, once.
+
+    Give ids, or filters that choose among the failed turns of the last three days. Running the
+    command again does nothing twice: a turn that was replayed says as which. A replay that fails
+    is a failed turn of its own (l7.2), with its own error. Ends with 1 when a turn that was named
+    cannot be replayed, or, with --wait, when a replay failed again.
+    """
+    if recorded:
+        print_recorded(_only(ids), attempt, _change(replace, allow_partial), diff, output)
+        return
+    if diff or attempt is not None:
+        raise typer.BadParameter("--diff and --attempt belong to --recorded")
+    wanted = FailedFilter(
+        since_ms=_since_ms(since),
+        cause=cause,
+        category=category.value if category else None,
+        guild_id=guild,
+        provider=provider,
+        model=model,
+    )
+    if not ids and wanted == FailedFilter():
+        raise typer.BadParameter("name turns, or choose some: --cause, --guild, --since, ...")
+    pace_s = _pace_s(rate)
+    change = _change(replace, allow_partial)
+    is_dry = sys.stdout.isatty() if dry_run is None else dry_run
+
+    async def run() -> list[dict[str, object]]:
+        async with fleet() as link:
+            replays = Replays(link.records, link.queue, _now_ms)
+            names = list(dict.fromkeys(ids or ())) or [
+                record.turn_id for record in await replays.failed(wanted, limit)
+            ]
+            seen = [await replays.examine(name, change) for name in names]
+            if is_dry:
+                return [_row(one, "would be replayed") for one in seen]
+            rows = await _replayed(replays, seen, pace_s)
+            return await _ended(link, rows) if wait else rows
+
+    rows = asyncio.run(run())
+    print_records(rows, COLUMNS, output, empty="No failed turns match.")
+    _conclude(rows, bool(ids), is_dry)
+
+
+async def _replayed(
+    replays: Replays, seen: Sequence[Candidate], pace_s: float
+) -> list[dict[str, object]]:
+    """Admits what can be replayed, one after another at the given pace."""
+    rows = []
+    due_s = time.monotonic()
+    with progress_bar("replaying", len(seen)) as advance:
+        for candidate in seen:
+            if candidate.reason is None:
+                await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+                due_s = max(due_s, time.monotonic()) + pace_s
+                rows.append(_row(candidate, await admitted(replays, candidate)))
+            else:
+                rows.append(_row(candidate, ""))
+            advance()
+    return rows
+
+
+async def _ended(link: Fleet, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Waits until the admitted turns have ended; says how, with the new cause of a failure."""
+    deadline_s = time.monotonic() + WAIT_S
+    ended = []
+    with progress_bar("waiting for replies", len(rows)) as advance:
+        for row in rows:
+            if row["result"] in _TAKEN:
+                row = row | await _end_of(link, str(row["new_id"]), deadline_s)
+            ended.append(row)
+            advance()
+    return ended
+
+
+async def _end_of(link: Fleet, turn_id: str, deadline_s: float) -> dict[str, object]:
+    while True:
+        record = await link.records.turn(turn_id)
+        if record is not None and not TRANSITIONS[record.state]:
+            why = record.event.cause if isinstance(record.event, TurnFailed) else ""
+            return {"result": record.state.value, "why": why}
+        if record is None or time.monotonic() > deadline_s:
+            return {"why": "its end was not seen"}
+        await asyncio.sleep(LOOK_S)
+
+
+def _row(candidate: Candidate, result: str) -> dict[str, object]:
+    record = candidate.record
+    event = record.event if record and isinstance(record.event, TurnFailed) else None
+    is_ready = candidate.reason is None
+    return {
+        "turn_id": candidate.turn_id,
+        "cause": event.cause if event else None,
+        "provider": record.facts.provider if record else None,
+        "model": record.facts.model if record else None,
+        "guild_id": record.route.guild_id if record else None,
+        "channel_id": record.route.channel_id if record else None,
+        "result": result if candidate.reason is None else candidate.reason.value,
+        "why": candidate.why,
+        "eligible": is_ready,
+        "new_id": candidate.new_id if is_ready or candidate.reason is Reason.REPLAYED else None,
+    }
+
+
+def _conclude(rows: list[dict[str, object]], is_named: bool, is_dry: bool) -> None:
+    """Sums up on stderr, and ends with a code of its own where something is not as asked."""
+    ready = sum(1 for row in rows if row["eligible"])
+    if is_dry:
+        say(f"{ready} of {len(rows)} would be replayed; --yes does it.")
+    elif rows:
+        taken = sum(1 for row in rows if row["result"] not in _not_taken())
+        say(f"{taken} of {len(rows)} were replayed.")
+    if is_named and any(row["result"] == Reason.UNKNOWN for row in rows):
+        unknown = ", ".join(str(r["turn_id"]) for r in rows if r["result"] == Reason.UNKNOWN)
+        raise NotFound(f"nothing is known of turn {unknown}")
+    failed = {TurnState.FAILED.value, TurnState.DEAD.value}
+    if (is_named and ready < len(rows)) or any(row["result"] in failed for row in rows):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _not_taken() -> set[str]:
+    busy = {Admission.FULL.value, Admission.GUILD_FULL.value, "too_large"}
+    return busy | {reason.value for reason in Reason}
+
+
+def _only(ids: list[str] | None) -> str:
+    if not ids or len(ids) != 1:
+        raise typer.BadParameter("--recorded takes one turn's id, or the folder of an export")
+    return ids[0]
+
+
+def _change(pairs: list[str] | None, allow_partial: bool) -> Change:
+    values: dict[str, str] = {}
+    for pair in pairs or ():
+        name, _, value = pair.partition("=")
+        if name not in _WITH or not value:
+            raise typer.BadParameter(f"{pair!r}: write model=... or provider=...")
+        values[name] = value
+    return msgspec.convert(values | {"allow_partial": allow_partial}, Change)
+
+
+def _since_ms(text: str | None) -> int:
+    if text is None:
+        return 0
+    ago: timedelta = span(text)
+    return int((datetime.now(UTC) - ago).timestamp() * 1000)
+
+
+def _pace_s(rate: str) -> float:
+    match = _RATE.fullmatch(rate.strip().lower())
+    per_s = float(match[1]) / _UNITS[match[2]] if match else 0.0
+    if not 0.0 < per_s <= MAX_RATE_PER_S:
+        raise typer.BadParameter(f"{rate!r} is no pace; write 5/s or 30/m, 1000/s at most")
+    return 1.0 / per_s
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,234 @@
+"""A failed turn as a folder that someone can attach to a bug report, and read back from it.
+
+Comes in: what Redis knows of a turn. Goes out: `turn.json` and, for each recorded attempt, its
+recording (`attempt-1.rec`, for `turns replay --recorded`) and the provider's plain bytes
+(`attempt-1.sse`, for `turnfleet normalize`). Keys, prompts, tool descriptions and the ids of
+people, channels and servers are not in it; the model's reply is, since that is what the bug is in.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ops.replay.recorded import Tape, body_of
+from shared import __version__
+from shared.edges.local_channel import LocalChannel
+from shared.edges.records import TimelineEntry, TurnRecord, TurnRecords
+from shared.errors import ConfigError, WireError
+from shared.messages import Message, Role
+from shared.recording import Recording
+from shared.redaction import MAX_TEXT_CHARS, redact, redact_value
+from shared.secrets import Secret
+from shared.turns import Front, ToolSpec, TurnOutcome, TurnRequest
+from shared.wire import decode_turn_request
+
+FACTS: Final = "turn.json"
+FORMAT: Final = 1
+_NOBODY: Final = 0
+"""In the place of a channel's or a person's id."""
+_PIECE_CHARS: Final = MAX_TEXT_CHARS // 2
+"""Bytes that are redacted together: redaction cuts what is longer than its bound."""
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """`turn.json`."""
+
+    format: int
+    version: str
+    turn_id: str
+    request: msgspec.Raw
+    record: dict[str, object]
+    timeline: list[dict[str, object]]
+    attempts: list[int]
+    delivered: list[str] | None = None
+    errors: list[dict[str, object]] = msgspec.field(default_factory=list)
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where turns are read from."""
+
+    records: TurnRecords
+    channel: LocalChannel
+
+
+async def tape_of(source: Source, turn_id: str, attempt: int | None) -> Tape | None:
+    """The recorded attempt of a turn, the last one if none is named; None where there is none.
+
+    Raises:
+        WireError: this version cannot read the request.
+    """
+    record = await source.records.turn(turn_id)
+    request = await source.records.request(turn_id)
+    if record is None or request is None:
+        return None
+    for number in _numbers(record, attempt):
+        recording = await source.records.load_recording(turn_id, number)
+        if recording is not None:
+            shown = await delivered(source, record) if number == record.attempt else None
+            return Tape(request=request, attempt=number, recording=recording, delivered=shown)
+    return None
+
+
+async def delivered(source: Source, record: TurnRecord) -> tuple[str, ...] | None:
+    """What the channel shows of a turn; None where it cannot be seen from here (Discord)."""
+    if record.route.front is not Front.LOCAL:
+        return None
+    ids = await source.records.message_ids(record.turn_id)
+    found = [await source.channel.message(record.route.channel_id, number) for number in ids]
+    return tuple(one.text for one in found if one is not None and not one.is_notice)
+
+
+async def export(
+    source: Source,
+    turn_id: str,
+    folder: Path,
+    *,
+    secrets: Iterable[Secret] = (),
+    errors: Sequence[dict[str, object]] = (),
+) -> list[str] | None:
+    """Writes a turn into a folder. Returns the names of the files; None for an unknown turn.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+        WireError: this version cannot read the request.
+    """
+    known = list(secrets)
+    record = await source.records.turn(turn_id)
+    request = await source.records.request(turn_id)
+    if record is None or request is None:
+        return None
+    files: dict[str, bytes] = {}
+    attempts = []
+    for number in _numbers(record, None):
+        recording = await source.records.load_recording(turn_id, number)
+        if recording is not None:
+            attempts.append(number)
+            clean = without_secrets(recording, known)
+            files[f"attempt-{number}.rec"] = clean
+            files[f"attempt-{number}.sse"] = body_of(clean)
+    shown = await delivered(source, record)
+    facts = Exported(
+        format=FORMAT,
+        version=__version__,
+        turn_id=turn_id,
+        request=msgspec.Raw(msgspec.json.encode(anonymous(request))),
+        record=_record_facts(record, known),
+        timeline=[_entry_facts(one) for one in await source.records.timeline(turn_id)],
+        attempts=sorted(attempts),
+        delivered=None if shown is None else [redact(text, known) for text in shown],
+        errors=[_error_facts(one, known) for one in errors],
+    )
+    files[FACTS] = msgspec.json.format(msgspec.json.encode(facts), indent=2)
+    _write(folder, files)
+    return sorted(files)
+
+
+def tape_in(folder: Path, attempt: int | None) -> Tape:
+    """The recorded attempt in an exported folder, the last one if none is named.
+
+    Raises:
+        ConfigError: it is no export, or has no such attempt.
+    """
+    try:
+        facts = msgspec.json.decode((folder / FACTS).read_bytes(), type=Exported)
+        number = attempt or max(facts.attempts, default=0)
+        recording = (folder / f"attempt-{number}.rec").read_bytes()
+        request = decode_turn_request(bytes(facts.request))
+    except OSError as exc:
+        raise ConfigError(f"{folder} has no recorded attempt: {exc.strerror}") from exc
+    except (msgspec.DecodeError, WireError) as exc:
+        raise ConfigError(f"{folder / FACTS} is no export of a turn: {exc}") from exc
+    is_last = number == max(facts.attempts, default=0)
+    shown = tuple(facts.delivered) if facts.delivered is not None and is_last else None
+    return Tape(request=request, attempt=number, recording=recording, delivered=shown)
+
+
+def anonymous(request: TurnRequest) -> TurnRequest:
+    """The request without what people said or are; what the rooms look at stays."""
+    said = [
+        Message(
+            role=Role.USER, content=f"[{len(msgspec.json.encode(one))} bytes, {one.role.value}]"
+        )
+        for one in request.messages
+    ]
+    route = msgspec.structs.replace(
+        request.route,
+        channel_id=_NOBODY,
+        user_id=_NOBODY,
+        guild_id=None if request.route.guild_id is None else _NOBODY,
+        reply_to=None,
+        interaction=None,
+    )
+    tools = tuple(ToolSpec(name=one.name, parameters=one.parameters) for one in request.tools)
+    return msgspec.structs.replace(
+        request,
+        route=route,
+        messages=said,
+        system=None,
+        tools=tools,
+        credential=None,
+        persona=None,
+    )
+
+
+def without_secrets(recording: bytes, secrets: Sequence[Secret]) -> bytes:
+    """The recording, byte for byte the same unless something in it looks like a credential.
+
+    Then its bytes come as one piece without it: a key may lie across two of them.
+    """
+    text = body_of(recording).decode("utf-8", "surrogateescape")
+    clean = "".join(redact(piece, secrets) for piece in _pieces(text))
+    if clean == text:
+        return recording
+    rewritten = Recording(limit_bytes=2 * len(clean) + 1024)
+    rewritten.received(0.0, clean.encode("utf-8", "surrogateescape"))
+    return rewritten.dump()
+
+
+def _pieces(text: str) -> list[str]:
+    """The text in pieces that end with a line where they can, so that no key is cut in two."""
+    pieces, start = [], 0
+    while len(text) - start > _PIECE_CHARS:
+        cut = text.rfind("\n", start, start + _PIECE_CHARS) + 1
+        end = cut if cut > start else start + _PIECE_CHARS
+        pieces.append(text[start:end])
+        start = end
+    return [*pieces, text[start:]]
+
+
+def _numbers(record: TurnRecord, attempt: int | None) -> list[int]:
+    return [attempt] if attempt is not None else list(range(record.attempt, 0, -1))
+
+
+def _record_facts(record: TurnRecord, secrets: list[Secret]) -> dict[str, object]:
+    outcome: TurnOutcome | None = record.outcome
+    if outcome is not None:
+        outcome = msgspec.structs.replace(outcome, details=())
+    facts = msgspec.to_builtins(msgspec.structs.replace(record, outcome=outcome))
+    for name in ("route", "worker_id"):
+        facts.pop(name)
+    kept = redact_value(facts, secrets)
+    assert isinstance(kept, dict)  # noqa: S101  # redaction keeps the shape; for the type checker
+    return kept
+
+
+def _entry_facts(entry: TimelineEntry) -> dict[str, object]:
+    return {"at_ms": entry.at_ms, "word": entry.word, "attempt": entry.attempt}
+
+
+def _error_facts(error: dict[str, object], secrets: list[Secret]) -> dict[str, object]:
+    private = {"guild_id", "channel_id", "user_id", "worker_id", "endpoint_host", "key_id"}
+    kept = redact_value({k: v for k, v in error.items() if k not in private}, secrets)
+    assert isinstance(kept, dict)  # noqa: S101  # redaction keeps the shape; for the type checker
+    return kept
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, body in files.items():
+            (folder / name).write_bytes(body)
+    except OSError as exc:
+        raise ConfigError(f"cannot write into {folder}: {exc.strerror}") from exc

@@ -1,0 +1,145 @@
+"""A failed attempt once more, offline: its recorded bytes and ticks through the worker's own rooms.
+
+Comes in: the request and the recording of an attempt, from Redis or from an export. Goes out: what
+passed between the rooms, step by step: bytes, events, chunks, segments. Nothing is sent; the same
+recording gives the same steps, so that a normalization bug is reproduced exactly.
+"""
+
+import difflib
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from shared.recording import Dropped, Received, Ticked, read_recording
+from shared.segments import Segment
+from shared.turns import Target, TurnRequest
+from worker.chunks.types import ProcessedChunk
+from worker.normalize.events import StreamEvent, event_fields
+from worker.normalize.storable import scrub
+from worker.turn.pipeline import Pipeline, pipeline_for
+
+
+class Layer(StrEnum):
+    """Where a step was seen."""
+
+    BYTES = "bytes"
+    TICK = "tick"
+    DROPPED = "dropped"
+    EVENT = "event"
+    CHUNK = "chunk"
+    SEGMENT = "segment"
+    END = "end"
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that passed. `at_s` counts from the first entry of the recording."""
+
+    at_s: float
+    layer: Layer
+    facts: dict[str, object]
+
+
+class Tape(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that can be played. `delivered` is what the channel shows of it, where known."""
+
+    request: TurnRequest
+    attempt: int
+    recording: bytes
+    delivered: tuple[str, ...] | None = None
+
+
+class Playback(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tape gives. `is_whole` is false where the recording's bound has left a gap."""
+
+    steps: list[Step]
+    segments: list[Segment]
+    is_whole: bool
+
+
+class _Player:
+    """Feeds the entries and writes down what they lead to."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._start_s: float | None = None
+        self._at_s = 0.0
+        self.steps: list[Step] = []
+        self.segments: list[Segment] = []
+        pipeline.observe = self._observe
+
+    def received(self, at_s: float, data: bytes) -> None:
+        self._moved(at_s)
+        self._note(Layer.BYTES, {"bytes": len(data), "text": data.decode("utf-8", "replace")})
+        self._came(self._pipeline.feed(data))
+
+    def ticked(self, at_s: float) -> None:
+        self._moved(at_s)
+        segments = self._pipeline.tick(at_s)
+        if segments:
+            self._note(Layer.TICK, {})
+        self._came(segments)
+
+    def dropped(self, entries: int) -> None:
+        self._note(Layer.DROPPED, {"entries": entries})
+
+    def ended(self) -> None:
+        self._note(Layer.END, {"what": "end of the recording"})
+        self._came(self._pipeline.flush())
+
+    def _observe(self, passed: StreamEvent | ProcessedChunk) -> None:
+        if isinstance(passed, ProcessedChunk):
+            self._note(Layer.CHUNK, msgspec.to_builtins(passed))
+            return
+        facts = event_fields(passed)
+        facts.pop("partial_args", None)  # the view of all so far: a trace of it is quadratic
+        self._note(Layer.EVENT, facts)
+
+    def _came(self, segments: list[Segment]) -> None:
+        self.segments.extend(segments)
+        for segment in segments:
+            self._note(Layer.SEGMENT, msgspec.to_builtins(segment))
+
+    def _moved(self, at_s: float) -> None:
+        if self._start_s is None:
+            self._start_s = at_s
+        self._at_s = at_s - self._start_s
+
+    def _note(self, layer: Layer, facts: dict[str, object]) -> None:
+        kept = scrub(facts)
+        assert isinstance(kept, dict)  # noqa: S101  # scrub keeps the shape; for the type checker
+        self.steps.append(Step(at_s=round(self._at_s, 3), layer=layer, facts=kept))
+
+
+def play(tape: Tape, target: Target | None = None) -> Playback:
+    """Plays a tape, at the turn's target or at the one that was really asked.
+
+    Raises:
+        WireError: the recording cannot be read.
+    """
+    pipeline = pipeline_for(tape.request, target or tape.request.target, tape.attempt)
+    player = _Player(pipeline)
+    is_whole = True
+    for entry in read_recording(tape.recording):
+        if isinstance(entry, Dropped):
+            is_whole = False
+            player.dropped(entry.entries)
+        elif isinstance(entry, Ticked):
+            player.ticked(entry.at_s)
+        elif isinstance(entry, Received):
+            player.received(entry.at_s, entry.data)
+    player.ended()
+    return Playback(steps=player.steps, segments=player.segments, is_whole=is_whole)
+
+
+def difference(delivered: Sequence[str], segments: Sequence[Segment]) -> list[str]:
+    """The lines in which what was delivered and what the rooms give now differ; none when equal."""
+    old = "\n\n".join(delivered).splitlines()
+    new = "\n\n".join(segment.text for segment in segments).splitlines()
+    return list(difflib.unified_diff(old, new, "delivered", "replayed", lineterm=""))
+
+
+def body_of(recording: bytes) -> bytes:
+    """The bytes of the response in a recording, as `turnfleet normalize` reads them."""
+    entries = read_recording(recording)
+    return b"".join(entry.data for entry in entries if isinstance(entry, Received))

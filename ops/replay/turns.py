@@ -1,0 +1,213 @@
+"""Failed turns run again: each as a new turn, linked to the old one, once per generation.
+
+Comes in: records of failed turns, and what shall be different this time. Goes out: what can be
+replayed and why the rest cannot; admitted turns. The CLI and the console use it.
+
+The new id is the old one with its generation (`l7`, `l7.2`, `l7.3`), so that the queue itself
+refuses a second replay of the same failure, whoever asks for it and however often.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from shared.edges.queue import Admission, TurnQueue
+from shared.edges.records import TurnRecord, TurnRecords
+from shared.errors import RequestTooLarge, WireError
+from shared.failures import FailureCategory
+from shared.segments import TurnFailed
+from shared.turns import Target, TurnRequest, TurnState
+
+FIRST_REPLAY: Final = 2
+"""The generation of a turn's first replay; the prompt's own turn is the first and has no number."""
+_FAILED: Final = frozenset({TurnState.FAILED, TurnState.DEAD})
+
+
+class Reason(StrEnum):
+    """Why a turn is not replayed."""
+
+    UNKNOWN = "unknown"
+    """Nothing is known of it (any more)."""
+    NOT_FAILED = "not failed"
+    """It waits, runs, or has ended well."""
+    REPLAYED = "already replayed"
+    """As the turn that is named; if that failed too, it is the one to replay."""
+    EXPIRED = "request gone"
+    """The record is there, what was asked is not."""
+    UNREADABLE = "request unreadable"
+    """This version cannot read what was asked."""
+    SHOWN = "partly delivered"
+    """The channel has seen some of the reply and would see it again (`--allow-partial`)."""
+    REFUSED = "refused by the model"
+    """The same model would refuse the same prompt again (another one by `--with`)."""
+    CHANNEL = "channel refuses us"
+    """The bot may not speak there now; the reply would be lost."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What is different this time. `allow_partial` accepts that a reply begins a second time."""
+
+    provider: str | None = None
+    model: str | None = None
+    allow_partial: bool = False
+
+    def target(self, old: Target) -> Target:
+        """The target of the replay. Another provider decides its own wire format."""
+        if self.provider is not None and self.provider != old.provider:
+            return Target(provider=self.provider, model=self.model or old.model)
+        return msgspec.structs.replace(old, model=self.model or old.model)
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that was looked at. `reason` is None where it can be replayed; then it has `request`.
+
+    `why` says the reason with its facts, for a person.
+    """
+
+    turn_id: str
+    new_id: str
+    reason: Reason | None = None
+    why: str = ""
+    record: TurnRecord | None = None
+    request: TurnRequest | None = None
+
+
+class FailedFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which failed turns. None does not filter."""
+
+    since_ms: int = 0
+    cause: str | None = None
+    category: str | None = None
+    guild_id: int | None = None
+    provider: str | None = None
+    model: str | None = None
+
+    def matches(self, record: TurnRecord) -> bool:
+        """Whether the turn is one of those."""
+        event = record.event if isinstance(record.event, TurnFailed) else None
+        pairs = (
+            (self.cause, event.cause if event else None),
+            (self.category, event.category if event else None),
+            (self.guild_id, record.route.guild_id),
+            (self.provider, record.facts.provider),
+            (self.model, record.facts.model),
+        )
+        return all(wanted is None or wanted == value for wanted, value in pairs)
+
+
+def next_generation(turn_id: str) -> str:
+    """The id that a replay of this turn has."""
+    base, _, number = turn_id.partition(".")
+    return f"{base}.{int(number) + 1 if number.isdecimal() else FIRST_REPLAY}"
+
+
+class Replays:
+    """Looks at failed turns and runs them again.
+
+    Args:
+        records: of the cell.
+        queue: that takes the new turns.
+        now_ms: the time in milliseconds.
+    """
+
+    def __init__(self, records: TurnRecords, queue: TurnQueue, now_ms: Callable[[], int]) -> None:
+        self._records = records
+        self._queue = queue
+        self._now_ms = now_ms
+
+    async def failed(self, wanted: FailedFilter, limit: int) -> list[TurnRecord]:
+        """The failed turns that match, the oldest first: the order in which they were asked."""
+        found = []
+        async for record in self._records.failed(since_ms=wanted.since_ms):
+            if wanted.matches(record):
+                found.append(record)
+            if len(found) == limit:
+                break
+        return found[::-1]
+
+    async def examine(self, turn_id: str, change: Change) -> Candidate:
+        """Whether a turn can be replayed."""
+        record = await self._records.turn(turn_id)
+        seen = Candidate(turn_id=turn_id, new_id=next_generation(turn_id), record=record)
+        if record is None:
+            return _not(seen, Reason.UNKNOWN, "records of failed turns live for 72 hours")
+        obstacle = await self._obstacle(seen, record, change)
+        if obstacle is not None:
+            return _not(seen, *obstacle)
+        try:
+            request = await self._records.request(turn_id)
+        except WireError as exc:
+            return _not(seen, Reason.UNREADABLE, str(exc))
+        if request is None:
+            return _not(seen, Reason.EXPIRED, "the record has no request")
+        return msgspec.structs.replace(seen, request=self._again(request, seen.new_id, change))
+
+    async def admit(self, candidate: Candidate) -> Admission:
+        """Gives a candidate without a reason to the queue.
+
+        `DUPLICATE` means that it was replayed before, perhaps by this very call when an answer was
+        lost; nothing is delivered twice.
+
+        Raises:
+            ValueError: the candidate cannot be replayed.
+            RequestTooLarge: the request has grown beyond the bound of this version.
+        """
+        if candidate.request is None:
+            raise ValueError(f"{candidate.turn_id} cannot be replayed: {candidate.why}")
+        answer = await self._queue.admit(candidate.request)
+        if answer in {Admission.ACCEPTED, Admission.DUPLICATE}:
+            # The failed turn outlives the usual mark; its replay must not be taken a second time.
+            await self._records.keep_mark(candidate.new_id)
+        return answer
+
+    async def _obstacle(
+        self, seen: Candidate, record: TurnRecord, change: Change
+    ) -> tuple[Reason, str] | None:
+        event = record.event if isinstance(record.event, TurnFailed) else None
+        if record.state not in _FAILED:
+            return Reason.NOT_FAILED, f"it is {record.state}"
+        if await self._records.was_admitted(seen.new_id):
+            return Reason.REPLAYED, await self._replayed(seen.new_id)
+        if event is not None and event.count and not change.allow_partial:
+            return Reason.SHOWN, f"{event.count} segments are in the channel; --allow-partial"
+        is_same = change.target(_target(record)) == _target(record)
+        if event is not None and event.category == FailureCategory.CONTENT_BLOCKED and is_same:
+            return Reason.REFUSED, f"{event.cause}: --with model=... asks another one"
+        if await self._records.is_blocked(record.route.channel_id):
+            return Reason.CHANNEL, "the bot may not speak there now"
+        return None
+
+    async def _replayed(self, new_id: str) -> str:
+        state = await self._records.state(new_id)
+        if state in _FAILED:
+            return f"as {new_id}, which {state}: replay that one"
+        return f"as {new_id}, {state or 'done'}"
+
+    def _again(self, request: TurnRequest, new_id: str, change: Change) -> TurnRequest:
+        # An interaction's token has run out by now; the reply answers the message, or the channel.
+        return msgspec.structs.replace(
+            request,
+            turn_id=new_id,
+            replay_of=request.turn_id,
+            created_ms=self._now_ms(),
+            target=change.target(request.target),
+            route=msgspec.structs.replace(request.route, interaction=None),
+        )
+
+
+async def admitted(replays: Replays, candidate: Candidate) -> str:
+    """Admits a candidate and says in a word what became of it."""
+    try:
+        return (await replays.admit(candidate)).value
+    except RequestTooLarge:
+        return "too_large"
+
+
+def _target(record: TurnRecord) -> Target:
+    return Target(provider=record.facts.provider, model=record.facts.model)
+
+
+def _not(seen: Candidate, reason: Reason, why: str) -> Candidate:
+    return msgspec.structs.replace(seen, reason=reason, why=why)
