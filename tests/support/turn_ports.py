@@ -16,7 +16,7 @@ from shared.turns import AttemptToken, TurnOutcome
 from worker.edges.clock import SystemClock
 from worker.edges.tools import Toolbox
 from worker.providers.requests import Endpoint, HttpRequest
-from worker.turn.ports import TimeLimits, ToolsPort
+from worker.turn.ports import ProviderPort, TimeLimits, ToolsPort
 from worker.turn.runner import TurnRunner
 from worker.turn.tool_rounds import ToolLimits
 
@@ -140,7 +140,7 @@ class KeepingReporter:
 
 
 def runner(
-    provider: ScriptedProvider,
+    provider: ProviderPort,
     reporter: KeepingReporter,
     *,
     limits: TimeLimits = GENEROUS,
