@@ -48,21 +48,29 @@ class Part:
 class TextPart(Part):
     """Visible text, and what its provider wants back with it."""
 
-    __slots__ = ("citations", "item_id", "parts", "phase", "signature")
+    __slots__ = ("_counted", "_length", "citations", "item_id", "parts", "phase", "signature")
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.parts: list[str] = []
+        self._counted = 0
+        self._length = 0
+        """Characters of the first `_counted` parts."""
         self.signature: str | None = None
         self.item_id: str | None = None
         self.phase: str | None = None
         self.citations: list[object] = []
 
+    @property
+    def length(self) -> int:
+        """Characters so far; each part is counted once, however often it is asked for."""
+        self._length += sum(map(len, self.parts[self._counted :]))
+        self._counted = len(self.parts)
+        return self._length
+
     def joined(self) -> str:
-        """The text so far; joined once, however often it is asked for."""
-        if len(self.parts) != 1:
-            self.parts[:] = ["".join(self.parts)]
-        return self.parts[0]
+        """The text so far."""
+        return "".join(self.parts)
 
     def finished(self) -> TextBlock:
         """The block as it stands."""

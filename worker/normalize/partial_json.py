@@ -17,6 +17,9 @@ from worker.normalize.storable import scrub
 MAX_ARGUMENT_DEPTH = 200
 """What jiter reads; far below where recursive readers of the value give up."""
 
+MAX_REPAIR_TOKENS = 100_000
+"""A tenth of a second. What stands behind that in a cut text counts as cut off, too."""
+
 _Verdict = tuple[dict[str, object], ArgumentState]
 
 
@@ -227,7 +230,9 @@ class _CutScan:
 
     def run(self) -> bool:
         """Scans to the cut; False if a character stands where it cannot stand."""
-        while not self.root_end:
+        for _ in range(MAX_REPAIR_TOKENS):
+            if self.root_end:
+                break
             match = _TOKEN.match(self.text, self._at)
             if match is None:
                 return self._ends_in_a_cut()

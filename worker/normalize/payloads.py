@@ -17,8 +17,11 @@ import msgspec
 from shared.errors import WireError
 from worker.normalize.storable import join_halves
 
-MAX_MISFITS = 32
+MAX_MISFITS = 8
 """Members of an unexpected type that are dropped from one payload; more is no payload of ours."""
+
+TOO_DEEP = '"nested too deep"'
+"""JSON, but no object: as the arguments of a call it does not run."""
 
 M = TypeVar("M")
 
@@ -43,7 +46,12 @@ class Payload(Generic[M]):
         Raises:
             Undecodable: it is no JSON, or does not fit the type even without its misfits.
         """
-        value = read_json(data)
+        try:
+            return self._fitted(read_json(data))
+        except RecursionError as exc:
+            raise Undecodable from exc
+
+    def _fitted(self, value: object) -> M:
         for _ in range(MAX_MISFITS):
             try:
                 return msgspec.convert(value, self.type)
@@ -78,8 +86,11 @@ def read_object(data: bytes) -> dict[str, object]:
 
 
 def write_json(value: object) -> str:
-    """Compact JSON. Unpaired surrogates pass."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Compact JSON. Unpaired surrogates pass; what nests too deep gives `TOO_DEEP`."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return TOO_DEEP
 
 
 _encode = msgspec.json.Encoder().encode

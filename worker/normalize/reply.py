@@ -255,11 +255,12 @@ class Reply:
         self, code: str | None, message: str, *, status: int | None = None, body: object = None
     ) -> None:
         """Ends the stream with a fault of our own, or one that came without an error object."""
-        facts = {"code": code, "message": message} if body is None else body
+        facts = {"code": code, "message": message} if body is None else scrub(body)
         self._fail(FaultReason(code=code, message=message, status=status), facts)
 
     def fail_with(self, error: object) -> None:
         """Ends the stream with the error that the provider sent, of any shape."""
+        error = scrub(error)
         if self.meta.serving_provider is None:
             self.meta.serving_provider = serving_provider_of(error)
         self._fail(reason_of(error), error)

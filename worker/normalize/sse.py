@@ -70,6 +70,7 @@ class SSEDecoder:
         self._left = MAX_RESPONSE_BYTES
         self._stray: list[bytes] = []
         self._stray_bytes = 0
+        self._stray_limit = MAX_STRAY_BYTES
         self._head: bytes | None = b""
         """The first bytes while they may still become a BOM; None once that is decided."""
         self._skip_lf = False
@@ -185,10 +186,9 @@ class SSEDecoder:
         return lines, rest
 
     def _keep_stray(self, line: bytes) -> None:
-        head = self._stray[0] if self._stray else line
-        looks_like_json = head.lstrip()[:1] in (b"{", b"[")
-        limit = MAX_STRAY_JSON_BYTES if looks_like_json else MAX_STRAY_BYTES
-        if self._stray_bytes < limit:
+        if not self._stray and line.lstrip()[:1] in (b"{", b"["):
+            self._stray_limit = MAX_STRAY_JSON_BYTES
+        if self._stray_bytes < self._stray_limit:
             self._stray.append(line)
             self._stray_bytes += len(line) + 1
 

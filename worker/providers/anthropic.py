@@ -15,6 +15,7 @@ from worker.normalize.partial_json import parse_partial_json
 from worker.normalize.payloads import Payload, read_object, write_json
 from worker.normalize.reply import Reply
 from worker.normalize.sse import SSEvent
+from worker.normalize.storable import scrub
 
 STOP_REASONS = {
     "end_turn": StopReason.STOP,
@@ -232,7 +233,7 @@ class Anthropic:
             self._reply.stop = STOP_REASONS.get(word, StopReason.UNKNOWN)
             self._reply.meta.raw_stop_reason = word
         if details is not None:
-            self._reply.meta.stop_details = details
+            self._reply.meta.stop_details = scrub(details)
 
     def _read_message_stop(self, _: AnthropicEvent) -> None:
         if self._reply.stop is None:

@@ -15,6 +15,7 @@ from worker.normalize.partial_json import parse_object
 from worker.normalize.payloads import Payload, read_object, write_json
 from worker.normalize.reply import MAX_ARGUMENT_CHARS, Reply
 from worker.normalize.sse import SSEvent
+from worker.normalize.storable import scrub
 from worker.providers.google_arguments import Assembly, PartialArg
 
 STOP_REASONS = {"STOP": StopReason.STOP, "MAX_TOKENS": StopReason.LENGTH} | dict.fromkeys(
@@ -121,6 +122,9 @@ class Google:
         self._open_call: CallPart | None = None
         self._assembly = Assembly()
         """Arguments of `_open_call`."""
+        self._raw_event: SSEvent | None = None
+        self._raw_parts: list[dict[str, object]] = []
+        """Parts of `_raw_event` as they came: read once, however many are of unknown kinds."""
         self._usages: list[GoogleUsage] = []
         """Usage comes with every event, but is read at the end."""
         self._counts: dict[str, int | float | None] = {}
@@ -182,7 +186,7 @@ class Google:
                 self._read_part(event, number, part)
         meta = self._reply.meta
         if candidate.grounding_metadata is not None:
-            meta.grounding = candidate.grounding_metadata
+            meta.grounding = scrub(candidate.grounding_metadata)
         word = candidate.finish_reason
         if not word:
             return
@@ -197,7 +201,7 @@ class Google:
         if part.function_call is not None:
             self._read_call(event, number, part)
         elif part.text is None:
-            raw = _raw_part(event, number)
+            raw = self._raw_part(event, number)
             if raw:
                 self._reply.keep(raw, provider="google")
         elif part.thought:  # this alone decides; a signature never makes a part reasoning (pi#631)
@@ -246,7 +250,8 @@ class Google:
         if not wire.partial_args and not wire.will_continue:
             parsed = parse_object(bytes(wire.args))
             if parsed is None:
-                self._reply.arguments(call, _raw_arguments(event, number))
+                arguments = _arguments_of(self._raw_part(event, number))
+                self._reply.arguments(call, arguments)
             else:
                 call.value, text = parsed
                 self._reply.arguments(call, text)
@@ -266,6 +271,12 @@ class Google:
         self._open_call = None
         self._reply.arguments(part, self._assembly.text())
         part.closed = True
+
+    def _raw_part(self, event: SSEvent, number: int) -> dict[str, object]:
+        """The part as it came, for kinds that the typed reading does not name."""
+        if self._raw_event is not event:
+            self._raw_event, self._raw_parts = event, _raw_parts(event)
+        return self._raw_parts[number] if number < len(self._raw_parts) else {}
 
     def _merge_usage(self) -> None:
         """Takes of each count the last valid one: a later event may leave some out."""
@@ -291,15 +302,15 @@ class Google:
         )
 
 
-def _raw_arguments(event: SSEvent, number: int) -> str:
+def _arguments_of(part: dict[str, object]) -> str:
     """The arguments of a call as JSON, where they are missing or no strict JSON."""
-    call = _objects([_raw_part(event, number).get("functionCall")])
+    call = _objects([part.get("functionCall")])
     arguments = _objects([call[0].get("args")] if call else None)
     return write_json(arguments[0] if arguments else {})
 
 
-def _raw_part(event: SSEvent, number: int) -> dict[str, object]:
-    """The part as it came, for kinds that the typed reading does not name.
+def _raw_parts(event: SSEvent) -> list[dict[str, object]]:
+    """The parts as they came.
 
     What is no object was dropped by the typed reading too, so that the numbers agree.
     """
@@ -308,8 +319,7 @@ def _raw_part(event: SSEvent, number: int) -> dict[str, object]:
     candidates = _objects(response[0].get("candidates"))
     chosen = [candidate for candidate in candidates if not candidate.get("index")]
     content = _objects([chosen[0].get("content")] if chosen else None)
-    parts = _objects(content[0].get("parts")) if content else []
-    return parts[number] if number < len(parts) else {}
+    return _objects(content[0].get("parts")) if content else []
 
 
 def _objects(value: object) -> list[dict[str, object]]:

@@ -13,6 +13,7 @@ from worker.normalize.counts import added, count
 from worker.normalize.payloads import Payload, read_object, write_json
 from worker.normalize.reply import Reply
 from worker.normalize.sse import SSEvent
+from worker.normalize.storable import scrub
 from worker.normalize.tool_calls import CallTracker
 
 STOP_REASONS = {
@@ -280,7 +281,7 @@ class OpenAIChat:
                 self._reply.think(summary)
             return bool(summary)
         if kind == "reasoning.encrypted" and detail.get("data"):
-            self._reply.meta.reasoning_encrypted.append(detail)
+            self._reply.meta.reasoning_encrypted.append(scrub(detail))
         return False
 
     def _last_thinking(self) -> ThinkingPart | None:

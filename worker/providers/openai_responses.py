@@ -160,7 +160,7 @@ class OpenAIResponses:
 
     def _complete_text(self, block: TextPart, whole: object) -> None:
         """Adds what a whole text has beyond its deltas; one that contradicts them is ignored."""
-        if isinstance(whole, str):
+        if isinstance(whole, str) and len(whole) > block.length:
             streamed = block.joined()
             if whole.startswith(streamed):
                 self._reply.text(whole[len(streamed) :], block)

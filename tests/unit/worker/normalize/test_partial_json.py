@@ -5,6 +5,7 @@ import pytest
 from shared.messages import ArgumentState
 from worker.normalize.partial_json import (
     MAX_ARGUMENT_DEPTH,
+    MAX_REPAIR_TOKENS,
     ArgumentText,
     final_arguments,
     is_complete,
@@ -81,6 +82,14 @@ def test_nesting_has_a_bound(depth: int, flaw: str):
     text = '{"a":"' + flaw + '","b":' + "[" * depth + "]" * depth + "}"
     _, state = final_arguments(text)
     assert state is (OK if depth < MAX_ARGUMENT_DEPTH else INVALID)
+
+
+def test_repair_of_a_long_cut_text_stops_at_its_bound():
+    arguments, state = final_arguments('{"a":[' + "1," * MAX_REPAIR_TOKENS)
+    assert state is TRUNCATED
+    (kept,) = arguments.values()
+    assert isinstance(kept, list)
+    assert len(kept) == MAX_REPAIR_TOKENS // 2 - 2
 
 
 def test_brackets_in_strings_do_not_nest():

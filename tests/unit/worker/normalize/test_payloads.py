@@ -1,8 +1,11 @@
+import json
+
 import msgspec
 import pytest
 
 from worker.normalize.payloads import (
     MAX_MISFITS,
+    TOO_DEEP,
     Payload,
     Undecodable,
     read_object,
@@ -52,6 +55,20 @@ def test_what_is_no_payload_is_undecodable(data: bytes):
 def test_reading_an_object_gives_an_empty_one_for_anything_else():
     assert read_object(b'{"a":1}') == {"a": 1}
     assert read_object(b"[1]") == read_object(b"{") == {}
+
+
+def test_what_nests_too_deep_is_no_payload_and_no_object():
+    deep: object = []
+    for _ in range(5000):
+        deep = [deep]
+    assert write_json(deep) == TOO_DEEP
+    assert json.loads(TOO_DEEP) == "nested too deep"
+
+
+def test_what_cannot_be_mended_for_its_depth_is_undecodable():
+    half_a_name = b'{"\\ud83d":' + b"[" * 900 + b"]" * 900 + b"}"
+    with pytest.raises(Undecodable):
+        PAYLOAD.decode_leniently(half_a_name)
 
 
 def test_compact_json_passes_surrogates():

@@ -1,4 +1,4 @@
-from worker.normalize.storable import join_halves, mend, scrub
+from worker.normalize.storable import MAX_DEPTH, join_halves, mend, scrub
 
 
 def test_scrubbing_reaches_keys_and_leaves_signatures_their_nul():
@@ -8,3 +8,14 @@ def test_scrubbing_reaches_keys_and_leaves_signatures_their_nul():
 
 def test_mending_keeps_nul():
     assert mend({"\ud83d": ["\ude00\0", 1]}) == {"\ufffd": ["\ufffd\0", 1]}
+
+
+def test_what_nests_too_deep_is_left_out():
+    deep: object = "x"
+    for _ in range(MAX_DEPTH + 1):
+        deep = [deep]
+    kept = scrub(deep)
+    for _ in range(MAX_DEPTH):
+        assert isinstance(kept, list)
+        (kept,) = kept
+    assert kept is None

@@ -66,6 +66,10 @@ def test_signatures_stay_with_what_was_signed():
 def test_parts_of_unknown_kinds_are_kept_as_they_came():
     raw = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
     assert content(raw, {}) == [OpaqueBlock(provider="google", raw=raw)]
+    both = wire.sse(wire.gemini(raw, {"text": "a"}, raw, finish="STOP"))
+    end = streams.run("google", [both]).end
+    assert isinstance(end, Done)
+    assert [type(block) for block in end.content] == [OpaqueBlock, TextBlock, OpaqueBlock]
     wrapped = wire.sse({"response": wire.gemini(raw, finish="STOP")})
     end = streams.run("google", [wrapped]).end
     assert isinstance(end, Done)
