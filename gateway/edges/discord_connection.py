@@ -24,6 +24,10 @@ MAX_SILENT_WAIT_S: Final = 30.0
 """Longer rate limits are told to the courier, which looks at deadlines meanwhile."""
 IDENTIFY_FLOOR: Final = 50
 """Of 1,000 identifies a day the last ones are kept: Discord resets the token at none."""
+START_TIMEOUT_S: Final = 120.0
+"""Shards start one after another, five seconds apart: enough for some twenty of them."""
+CLOSE_TIMEOUT_S: Final = 5.0
+"""What a connection gets to end politely; the process need not wait for a socket that is dead."""
 RECONNECT_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Waits before a new connection; the last one for every further try."""
 
@@ -56,6 +60,7 @@ class DiscordConnection:
         options: token and address.
         on_message: takes `MessageCreateEvent`s, in order.
         on_guild: takes `GuildAvailableEvent`s, before the messages of that guild.
+        sleep: waits, up to a day.
     """
 
     def __init__(
@@ -64,7 +69,9 @@ class DiscordConnection:
         *,
         on_message: Callable[[hikari.MessageCreateEvent], Coroutine[Any, Any, None]],
         on_guild: Callable[[hikari.GuildAvailableEvent], Coroutine[Any, Any, None]],
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
     ) -> None:
+        self._sleep = sleep
         self._options = options
         self._on_message = on_message
         self._on_guild = on_guild
@@ -102,7 +109,7 @@ class DiscordConnection:
                     extra={"error": type(exc).__name__, "wait_s": wait_s},
                 )
                 await self._abandon()
-                await asyncio.sleep(wait_s)
+                await self._sleep(wait_s)
             else:
                 return
 
@@ -144,7 +151,8 @@ class DiscordConnection:
         )
         bot.subscribe(hikari.MessageCreateEvent, self._on_message)
         bot.subscribe(hikari.GuildAvailableEvent, self._on_guild)
-        await bot.start(check_for_updates=False)
+        async with asyncio.timeout(START_TIMEOUT_S):
+            await bot.start(check_for_updates=False)
         logger.info("discord.connected", extra={"shards": len(bot.shards)})
 
     async def _check_token(self) -> None:
@@ -152,7 +160,7 @@ class DiscordConnection:
 
         A crash loop must not use up the last ones: Discord would reset the token.
         """
-        app = hikari.RESTApp(url=self._options.rest_url)
+        app = hikari.RESTApp(url=self._options.rest_url, max_retries=0)
         await app.start()
         try:
             async with app.acquire(self._options.token, hikari.TokenType.BOT) as rest:
@@ -162,12 +170,17 @@ class DiscordConnection:
             await app.close()
         if limit.remaining < IDENTIFY_FLOOR:
             logger.error("discord.few_identifies_left", extra={"remaining": limit.remaining})
-            await asyncio.sleep(limit.reset_after.total_seconds())
+            await self._sleep(limit.reset_after.total_seconds())
 
     async def _abandon(self) -> None:
         bot, self._bot = self._bot, None
-        if bot is not None and bot.is_alive:
-            await bot.close()
+        if bot is None or not bot.is_alive:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await bot.close()
+        except _PASSING as exc:
+            logger.debug("discord.close_failed", extra={"error": type(exc).__name__})
 
 
 def raise_if_fatal(error: Exception) -> None:

@@ -7,7 +7,11 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from gateway.edges.discord import DiscordFront
-from gateway.edges.discord_connection import DiscordOptions
+from gateway.edges.discord_connection import (
+    IDENTIFY_FLOOR,
+    DiscordConnection,
+    DiscordOptions,
+)
 from gateway.front import (
     Echo,
     FrontEvent,
@@ -20,7 +24,7 @@ from gateway.front import (
 )
 from ops.rehearsal.discord.faults import Fault, Stage
 from ops.rehearsal.discord.limits import Rates
-from ops.rehearsal.discord.server import FakeDiscord
+from ops.rehearsal.discord.server import SESSION_STARTS, FakeDiscord
 from shared.errors import ConfigError
 from tests.support.discord import WIDE, MemoryMarks, running_discord
 
@@ -363,3 +367,33 @@ async def test_the_mark_of_life_waits_for_what_is_not_taken(discord):
         await front.handled(prompt)
         assert await moves()
     await front.close()
+
+
+async def test_a_connection_that_ends_for_a_foreign_reason_is_opened_again(discord, bot):
+    """hikari gives up after some closes; what was said meanwhile is found all the same."""
+    await say(discord, bot.channel_id, "before")
+    await bot.heard(1)
+    await discord.sockets.close_all(4003)
+    discord.sockets.sessions.clear()
+    await say(discord, bot.channel_id, "meanwhile")
+    heard = await bot.heard(2)
+    assert heard[-1].endswith("meanwhile")
+    assert discord.sockets.identifies == 2
+
+
+async def test_the_last_session_starts_of_a_day_are_not_used_up(discord):
+    discord.sockets.identifies = SESSION_STARTS - IDENTIFY_FLOOR + 1
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    options = DiscordOptions(token=discord.token, rest_url=discord.rest_url)
+    connection = DiscordConnection(options, on_message=_ignore, on_guild=_ignore, sleep=sleep)
+    await connection.open()
+    await connection.close()
+    assert waited == [pytest.approx(86_400, abs=60)]
+
+
+async def _ignore(event: object) -> None:
+    del event
