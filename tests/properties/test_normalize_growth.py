@@ -1,4 +1,4 @@
-"""Streams that are built to make a reader do its work again: the cost grows with the length only."""
+"""Streams built to make a reader do its work again: the cost grows with the length only."""
 
 import time
 from collections.abc import Callable

@@ -77,6 +77,11 @@ def normalizer_for(
     )
 
 
+def new(provider: str, model: str) -> StreamNormalizer:
+    """The seed's `new`: `normalizer_for` without tools, its wire format left to the provider."""
+    return normalizer_for(provider, model)
+
+
 def sniff(event: SSEvent) -> MakeReader | None:
     """Tells the wire format from an event; None where it does not show (an error, a heartbeat)."""
     value = read_object(event.data)

@@ -7,6 +7,7 @@ from worker.normalize.events import Done, StreamFailed, TextDelta, event_fields
 from worker.normalize.normalizer import MAX_UNDECODABLE_IN_A_ROW, feed_chunk
 from worker.normalize.sse import MAX_LINE_BYTES, MAX_RESPONSE_BYTES
 from worker.providers import normalizer_for
+from worker.providers.streams import new
 
 
 def failure(run: streams.Run) -> str | None:
@@ -43,7 +44,7 @@ def test_marker_without_its_blank_line_ends_the_stream():
 
 
 def test_seeds_form_returns_events_and_state():
-    state = normalizer_for("custom", "m")
+    state = new("custom", "m")
     events, state = feed_chunk(state, wire.sse(wire.chat({"content": "a"})))
     assert events[-1] == TextDelta(index=0, delta="a")
     assert state.meta.response_id == "c1"
