@@ -15,7 +15,7 @@ from ops.cli.exits import Exit, NotFound
 from ops.cli.output import Output, OutputFormat, print_record, print_records, say, say_block
 from ops.cli.session import Fleet, database, fleet
 from ops.replay.export import Source, export, tape_in, tape_of
-from ops.replay.recorded import Layer, Playback, Step, Tape, difference, play
+from ops.replay.recorded import Playback, Step, Tape, difference, play
 from ops.replay.turns import Change
 from ops.triage import MAX_ROWS, ErrorFilter, list_errors
 from shared.errors import StoreError
@@ -43,7 +43,7 @@ def print_recorded(
             f"no recorded attempt of {name}: failed attempts that received bytes are kept for "
             "72 hours (all attempts with TURNFLEET_RECORD=always)"
         )
-    playback = play(tape, change.target(tape.request.target))
+    playback = play(tape, change.target)
     if not playback.is_whole:
         say("The recording has a gap: it was longer than what is kept, so the middle is missing.")
     if is_diff:
@@ -110,7 +110,7 @@ def _row(step: Step) -> dict[str, object]:
     said = next((facts[name] for name in _SAID if facts.get(name)), None)
     kind = facts.get("type") or facts.get("kind")
     layer = f"{step.layer.value} {kind}" if kind else step.layer.value
-    if said is None and step.layer is not Layer.TICK:
+    if said is None:
         said = {key: value for key, value in facts.items() if key not in {"type", "kind"}}
     return {"at_s": f"{step.at_s:.3f}", "layer": layer, "said": said}
 

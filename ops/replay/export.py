@@ -1,9 +1,9 @@
 """A failed turn as a folder that someone can attach to a bug report, and read back from it.
 
 Comes in: what Redis knows of a turn. Goes out: `turn.json` and, for each recorded attempt, its
-recording (`attempt-1.rec`, for `turns replay --recorded`) and the provider's plain bytes
-(`attempt-1.sse`, for `turnfleet normalize`). Keys, prompts, tool descriptions and the ids of
-people, channels and servers are not in it; the model's reply is, since that is what the bug is in.
+recording (`attempt-1.rec`, for `turns replay --recorded`) and the plain bytes of each of
+the provider's answers (`attempt-1-1.sse`, for `turnfleet normalize`). Keys, prompts and the ids of people, channels
+and servers are not in it; the model's reply is, since the bug is in that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,16 +12,16 @@ from typing import Final
 
 import msgspec
 
-from ops.replay.recorded import Tape, body_of
+from ops.replay.recorded import Tape, bodies_of
 from shared import __version__
 from shared.edges.local_channel import LocalChannel
 from shared.edges.records import TimelineEntry, TurnRecord, TurnRecords
 from shared.errors import ConfigError, WireError
 from shared.messages import Message, Role
-from shared.recording import Recording
+from shared.recording import Asked, Carried, Recording, read_recording
 from shared.redaction import MAX_TEXT_CHARS, redact, redact_value
 from shared.secrets import Secret
-from shared.turns import Front, ToolSpec, TurnOutcome, TurnRequest
+from shared.turns import Front, TurnOutcome, TurnRequest
 from shared.wire import decode_turn_request
 
 FACTS: Final = "turn.json"
@@ -107,7 +107,8 @@ async def export(
             attempts.append(number)
             clean = without_secrets(recording, known)
             files[f"attempt-{number}.rec"] = clean
-            files[f"attempt-{number}.sse"] = body_of(clean)
+            for at, body in enumerate(bodies_of(clean), 1):
+                files[f"attempt-{number}-{at}.sse"] = body
     shown = await delivered(source, record)
     facts = Exported(
         format=FORMAT,
@@ -161,13 +162,11 @@ def anonymous(request: TurnRequest) -> TurnRequest:
         reply_to=None,
         interaction=None,
     )
-    tools = tuple(ToolSpec(name=one.name, parameters=one.parameters) for one in request.tools)
     return msgspec.structs.replace(
         request,
         route=route,
         messages=said,
         system=None,
-        tools=tools,
         credential=None,
         persona=None,
     )
@@ -178,13 +177,27 @@ def without_secrets(recording: bytes, secrets: Sequence[Secret]) -> bytes:
 
     Then its bytes come as one piece without it: a key may lie across two of them.
     """
-    text = body_of(recording).decode("utf-8", "surrogateescape")
-    clean = "".join(redact(piece, secrets) for piece in _pieces(text))
-    if clean == text:
+    bodies = bodies_of(recording)
+    cleaned = [_clean(body, secrets) for body in bodies]
+    carried = [one for one in read_recording(recording) if isinstance(one, Carried)]
+    said = [redact(one.text, secrets) for one in carried]
+    if cleaned == bodies and said == [one.text for one in carried]:
         return recording
-    rewritten = Recording(limit_bytes=2 * len(clean) + 1024)
-    rewritten.received(0.0, clean.encode("utf-8", "surrogateescape"))
+    rewritten = Recording(limit_bytes=2 * sum(map(len, [*cleaned, *said])) + 1024)
+    for one, text in zip(carried, said, strict=True):
+        rewritten.carried(text, trims=one.trims)
+    asked = [one for one in read_recording(recording) if isinstance(one, Asked)]
+    for at, body in enumerate(cleaned):
+        if at < len(asked):
+            rewritten.asked(0.0, asked[at].target, asked[at].tools)
+        rewritten.received(0.0, body)
     return rewritten.dump()
+
+
+def _clean(body: bytes, secrets: Sequence[Secret]) -> bytes:
+    pieces = _pieces(body.decode("utf-8", "surrogateescape"))
+    clean = "".join(redact(piece, secrets) for piece in pieces)
+    return clean.encode("utf-8", "surrogateescape")
 
 
 def _pieces(text: str) -> list[str]:

@@ -1,17 +1,17 @@
 """A failed attempt once more, offline: its recorded bytes and ticks through the worker's own rooms.
 
 Comes in: the request and the recording of an attempt, from Redis or from an export. Goes out: what
-passed between the rooms, step by step: bytes, events, chunks, segments. Nothing is sent; the same
-recording gives the same steps, so that a normalization bug is reproduced exactly.
+passed between the rooms, step by step: requests, bytes, events, chunks, segments. Nothing is sent;
+the same recording gives the same steps, so that a normalization bug is reproduced exactly.
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import msgspec
 
-from shared.recording import Dropped, Received, Ticked, read_recording
+from shared.recording import Asked, Carried, Dropped, Entry, Received, Ticked, read_recording
 from shared.segments import Segment
 from shared.turns import Target, TurnRequest
 from worker.chunks.types import ProcessedChunk
@@ -24,7 +24,8 @@ class Layer(StrEnum):
     """Where a step was seen."""
 
     BYTES = "bytes"
-    TICK = "tick"
+    ASKED = "asked"
+    CARRIED = "carried"
     DROPPED = "dropped"
     EVENT = "event"
     CHUNK = "chunk"
@@ -66,22 +67,26 @@ class _Player:
         self._at_s = 0.0
         self.steps: list[Step] = []
         self.segments: list[Segment] = []
+        self.is_whole = True
         pipeline.observe = self._observe
 
-    def received(self, at_s: float, data: bytes) -> None:
-        self._moved(at_s)
-        self._note(Layer.BYTES, {"bytes": len(data), "text": data.decode("utf-8", "replace")})
-        self._came(self._pipeline.feed(data))
-
-    def ticked(self, at_s: float) -> None:
-        self._moved(at_s)
-        segments = self._pipeline.tick(at_s)
-        if segments:
-            self._note(Layer.TICK, {})
-        self._came(segments)
-
-    def dropped(self, entries: int) -> None:
-        self._note(Layer.DROPPED, {"entries": entries})
+    def take(self, entry: Entry) -> None:
+        """Does what the driver did by an entry."""
+        match entry:
+            case Received(data=data):
+                said = data.decode("utf-8", "replace")
+                self._moved(entry.at_s)
+                self._note(Layer.BYTES, {"bytes": len(data), "text": said})
+            case Ticked() | Asked():
+                self._moved(entry.at_s)
+            case Carried(text=text):
+                self._note(Layer.CARRIED, {"text": text})
+            case Dropped(entries=entries):
+                self.is_whole = False
+                self._note(Layer.DROPPED, {"entries": entries})
+        if isinstance(entry, Asked):
+            self._note(Layer.ASKED, {"what": f"{entry.target.provider}/{entry.target.model}"})
+        self._came(self._pipeline.play(entry))
 
     def ended(self) -> None:
         self._note(Layer.END, {"what": "end of the recording"})
@@ -111,25 +116,26 @@ class _Player:
         self.steps.append(Step(at_s=round(self._at_s, 3), layer=layer, facts=kept))
 
 
-def play(tape: Tape, target: Target | None = None) -> Playback:
-    """Plays a tape, at the turn's target or at the one that was really asked.
+def play(tape: Tape, change: Callable[[Target], Target] = lambda target: target) -> Playback:
+    """Plays a tape with the target and tools that were really asked.
+
+    Args:
+        tape: the attempt.
+        change: another target instead, to see what a different dialect makes of the bytes.
 
     Raises:
         WireError: the recording cannot be read.
     """
-    pipeline = pipeline_for(tape.request, target or tape.request.target, tape.attempt)
-    player = _Player(pipeline)
-    is_whole = True
+    first = next((one for one in read_recording(tape.recording) if isinstance(one, Asked)), None)
+    request, target = tape.request, tape.request.target
+    if first is not None:
+        target = first.target
+        request = msgspec.structs.replace(request, tools=first.tools or request.tools)
+    player = _Player(pipeline_for(request, change(target), tape.attempt))
     for entry in read_recording(tape.recording):
-        if isinstance(entry, Dropped):
-            is_whole = False
-            player.dropped(entry.entries)
-        elif isinstance(entry, Ticked):
-            player.ticked(entry.at_s)
-        elif isinstance(entry, Received):
-            player.received(entry.at_s, entry.data)
+        player.take(entry)
     player.ended()
-    return Playback(steps=player.steps, segments=player.segments, is_whole=is_whole)
+    return Playback(steps=player.steps, segments=player.segments, is_whole=player.is_whole)
 
 
 def difference(delivered: Sequence[str], segments: Sequence[Segment]) -> list[str]:
@@ -139,7 +145,12 @@ def difference(delivered: Sequence[str], segments: Sequence[Segment]) -> list[st
     return list(difflib.unified_diff(old, new, "delivered", "replayed", lineterm=""))
 
 
-def body_of(recording: bytes) -> bytes:
-    """The bytes of the response in a recording, as `turnfleet normalize` reads them."""
-    entries = read_recording(recording)
-    return b"".join(entry.data for entry in entries if isinstance(entry, Received))
+def bodies_of(recording: bytes) -> list[bytes]:
+    """The bytes of each response in a recording, as `turnfleet normalize` reads them."""
+    rounds: list[list[bytes]] = [[]]
+    for entry in read_recording(recording):
+        if isinstance(entry, Asked) and rounds[-1]:
+            rounds.append([])
+        elif isinstance(entry, Received):
+            rounds[-1].append(entry.data)
+    return [b"".join(parts) for parts in rounds if parts]
