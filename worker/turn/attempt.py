@@ -53,6 +53,7 @@ class Attempt:
         limits: how long it may wait for what.
         started_s: the driver's clock when it began.
         turn_started_s: the driver's clock when the turn was claimed.
+        sources_label: stands before the links of a reply that cites pages.
     """
 
     __slots__ = (
@@ -84,6 +85,7 @@ class Attempt:
         limits: TimeLimits,
         started_s: float,
         turn_started_s: float,
+        sources_label: str,
     ) -> None:
         self.target = target
         self.endpoint = endpoint
@@ -93,7 +95,9 @@ class Attempt:
         self.sent = 0
         self.rounds = 1
         self.recording = Recording()
-        self.pipeline = pipeline_for(request, target, number, self.secrets)
+        self.pipeline = pipeline_for(
+            request, target, number, self.secrets, sources_label=sources_label
+        )
         self._limits = limits
         self._tools = request.tools
         self._turn_started_s = turn_started_s

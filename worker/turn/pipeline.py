@@ -30,6 +30,7 @@ from worker.providers.quirks import is_custom, resolve
 from worker.providers.rounds import answer_message
 from worker.providers.streams import normalizer_for
 from worker.segments.buffer import SegmentBuffer
+from worker.turn.sources import Source, sources_line, sources_of
 
 Rooms = Callable[[], tuple[StreamNormalizer, ChunkProcessor]]
 """Makes the first two rooms for one answer."""
@@ -49,6 +50,8 @@ class Pipeline:
         "_normalizer",
         "_processor",
         "_said_chars",
+        "_sources",
+        "_sources_label",
         "buffer",
         "calls",
         "end",
@@ -57,8 +60,10 @@ class Pipeline:
         "thoughts",
     )
 
-    def __init__(self, *, rooms: Rooms, buffer: SegmentBuffer) -> None:
+    def __init__(self, *, rooms: Rooms, buffer: SegmentBuffer, sources_label: str) -> None:
         self._make_rooms = rooms
+        self._sources_label = sources_label
+        self._sources: list[Source] = []
         self.buffer = buffer
         self.thoughts: list[Thought] = []
         self.events_seen = 0
@@ -162,10 +167,14 @@ class Pipeline:
         """
         segments = self._absorb(self._normalizer.flush())
         segments.extend(self._deliver(self._processor.flush()))
+        if self._done is not None:
+            self._sources += sources_of(self._done.content, self._normalizer.meta.grounding)
         if self.goes_on:
             segments.extend(self.buffer.flush_pending(for_tool_call=bool(self.calls)))
-        else:
-            segments.extend(self.buffer.flush())
+            return segments
+        if isinstance(self.end, DoneChunk):
+            segments.extend(self._cite())
+        segments.extend(self.buffer.flush())
         return segments
 
     def stop(self) -> list[Segment]:
@@ -173,6 +182,16 @@ class Pipeline:
         segments = self._deliver(self._processor.flush())
         segments.extend(self.buffer.flush_pending(for_tool_call=False))
         segments.extend(self.buffer.flush())
+        return segments
+
+    def _cite(self) -> list[Segment]:
+        """Puts the sources under a reply that is whole."""
+        line = sources_line(dict.fromkeys(self._sources), self._sources_label)
+        if not line or not self.buffer.history:
+            return []
+        # Flushed first: an open code block or table would swallow the line.
+        segments = self.buffer.flush_pending(for_tool_call=False)
+        segments.extend(self.buffer.feed(line))
         return segments
 
     def _absorb(self, events: Iterable[StreamEvent]) -> list[Segment]:
@@ -205,7 +224,12 @@ class Pipeline:
 
 
 def pipeline_for(
-    request: TurnRequest, target: Target, attempt: int, secrets: Iterable[Secret] = ()
+    request: TurnRequest,
+    target: Target,
+    attempt: int,
+    secrets: Iterable[Secret] = (),
+    *,
+    sources_label: str = "Sources:",
 ) -> Pipeline:
     """The rooms of one attempt at `target`, as the worker and replay build them.
 
@@ -214,6 +238,7 @@ def pipeline_for(
         target: the turn's own target, or a fallback.
         attempt: the number that its segments carry.
         secrets: what the attempt sends, kept out of error messages.
+        sources_label: what stands before the links of a reply that cites pages.
     """
     row = resolve(target.provider)
     names = tuple(tool.name for tool in request.tools)
@@ -233,7 +258,7 @@ def pipeline_for(
         return normalizer, processor
 
     buffer = SegmentBuffer(request.turn_id, attempt, mode=DeliveryMode(request.delivery_mode))
-    return Pipeline(rooms=rooms, buffer=buffer)
+    return Pipeline(rooms=rooms, buffer=buffer, sources_label=sources_label)
 
 
 def _block_of(call: FunctionCall) -> ToolCallBlock:

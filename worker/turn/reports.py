@@ -1,13 +1,18 @@
 """Whose attempt failed: the facts that the report of an attempt carries.
 
-Comes in: the turn and its attempt. Goes out: an `AttemptIdentity`. Pure.
+Comes in: the turn and its attempt. Goes out: an `AttemptIdentity`, and diagnostics, which hold
+counts and roles, never what anybody said. Pure.
 """
 
 from urllib.parse import urlsplit
 
 from shared import __version__
+from shared.causes import Cause
+from shared.failures import ProviderError
 from shared.turns import TurnRequest
+from worker.failures.diagnostics import empty_reply_diagnostics, request_diagnostics
 from worker.failures.reports import AttemptIdentity
+from worker.providers.requests import ModelRequest
 from worker.turn.attempt import Attempt
 
 
@@ -33,3 +38,27 @@ def identity_of(
         chunks=attempt.pipeline.events_seen,
         segments_sent=attempt.sent,
     )
+
+
+def diagnostics_of(
+    attempt: Attempt, error: ProviderError, asked: ModelRequest, *, elapsed_ms: int
+) -> dict[str, object]:
+    """What explains a failure: the shape of the request, and of a reply without text."""
+    found = request_diagnostics(
+        asked.messages,
+        model=attempt.target.model,
+        received_chunks=attempt.pipeline.events_seen,
+        elapsed_ms=elapsed_ms,
+    )
+    found["round"] = attempt.rounds
+    if error.cause == Cause.EMPTY_STREAM:
+        meta = attempt.pipeline.normalizer.meta
+        end = attempt.pipeline.end
+        found |= empty_reply_diagnostics(
+            meta.usage,
+            finish_reason=meta.raw_stop_reason,
+            reasoning_present=bool((end.metadata or {}).get("reasoning_present")) if end else False,
+            output_limit=asked.sampling.max_tokens,
+            request_id=meta.response_id,
+        )
+    return found

@@ -25,11 +25,11 @@ from shared.failures import ErrorReport, ProviderError
 from shared.logs import fields
 from shared.messages import Message
 from shared.segments import TurnDone, TurnFailed
-from shared.turns import TurnOutcome, TurnRequest, TurnState
+from shared.turns import StopReason, TurnOutcome, TurnRequest, TurnState
 from worker.failures.classify import error_of
 from worker.failures.decide import Action
 from worker.failures.reports import report_of
-from worker.providers.requests import Endpoint
+from worker.providers.requests import Endpoint, ModelRequest
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
 from worker.turn.plan import Plan
 from worker.turn.ports import (
@@ -40,7 +40,7 @@ from worker.turn.ports import (
     TimeLimits,
     ToolsPort,
 )
-from worker.turn.reports import identity_of
+from worker.turn.reports import diagnostics_of, identity_of
 from worker.turn.streaming import AttemptStream
 from worker.turn.tool_rounds import ToolLimits, ToolRounds
 
@@ -48,7 +48,7 @@ MAX_PAUSES = 3
 """Of a turn. Anthropic pauses a long server-side search after about ten steps of it; a reply that
 needs more than forty is not coming."""
 EMPTY_REPLY = "empty_reply"
-"""A note of `TurnDone`: the model said nothing visible; the channel is told, never silent."""
+"""A note of `TurnDone`: the model said nothing visible, twice; the channel is told."""
 
 DEFAULT_TOOL_LIMITS = ToolLimits()
 
@@ -155,12 +155,13 @@ class _Run:
             limits=runner.tool_limits,
         )
         self._pauses = 0
+        self._was_empty = False
 
     async def finish(self) -> TurnOutcome:
         """Tries until the turn has its end."""
         while True:
             attempt = await self._begin()
-            result = await self._rounds_of(attempt)
+            result = self._unless_empty(attempt, await self._rounds_of(attempt))
             await self._keep_recording(attempt, result)
             match result:
                 case Completed():
@@ -181,6 +182,18 @@ class _Run:
             ended = await self._answer(attempt, result)
             if ended is not None:
                 return ended
+
+    def _unless_empty(self, attempt: Attempt, result: AttemptResult) -> AttemptResult:
+        """Makes a failure of the first reply without any visible text, so that it is asked again.
+
+        One that reached its length has spent it on reasoning, and would do so again.
+        """
+        is_empty = isinstance(result, Completed) and attempt.sent == 0
+        is_at_length = attempt.pipeline.stop_reason is StopReason.LENGTH
+        if self._was_empty or not is_empty or is_at_length:
+            return result
+        self._was_empty = True
+        return Failed(error=error_of(Cause.EMPTY_STREAM, message="the model said nothing visible"))
 
     async def _answer(self, attempt: Attempt, result: Completed) -> AttemptResult | None:
         """Makes the next question of a round's answer; None unless the attempt ends here."""
@@ -205,9 +218,10 @@ class _Run:
 
     async def _after(self, attempt: Attempt, error: ProviderError) -> TurnOutcome | None:
         """Reports a failure and gives up or prepares the next attempt (None)."""
+        asked = self._plan.question
         decision = self._plan.after(error, emitted=attempt.sent > 0, jitter=self._runner.jitter())
         gives_up = decision.action is Action.GIVE_UP or self._is_too_late(decision.delay_s)
-        report = await self._report(attempt, error, shown=gives_up)
+        report = await self._report(attempt, error, asked, shown=gives_up)
         if gives_up:
             return await self._give_up(attempt, error, report)
         log.info("attempt.again", extra=fields(action=decision.action, cause=error.cause))
@@ -250,6 +264,7 @@ class _Run:
             limits=self._runner.limits,
             started_s=self._clock.monotonic_s(),
             turn_started_s=self._started_s,
+            sources_label=self._runner.say("reply.sources", self._request.route.locale),
         )
 
     async def _done(self, attempt: Attempt, state: TurnState) -> TurnOutcome:
@@ -289,13 +304,14 @@ class _Run:
         )
 
     async def _report(
-        self, attempt: Attempt, error: ProviderError, *, shown: bool = True
+        self, attempt: Attempt, error: ProviderError, asked: ModelRequest, *, shown: bool
     ) -> ErrorReport:
+        elapsed_ms = _ms(self._clock.monotonic_s() - attempt.started_s)
         identity = identity_of(
             self._request,
             attempt,
             number=self._outbox.token.attempt,
-            elapsed_ms=_ms(self._clock.monotonic_s() - attempt.started_s),
+            elapsed_ms=elapsed_ms,
             worker_id=self._runner.worker_id,
         )
         report = report_of(
@@ -305,6 +321,7 @@ class _Run:
             created_ms=self._clock.epoch_ms(),
             stage="request" if attempt.first_byte_s is None else "stream",
             shown=shown,
+            metadata=diagnostics_of(attempt, error, asked, elapsed_ms=elapsed_ms),
             secrets=attempt.secrets,
         )
         await self._runner.reporter.report(report, attempt.secrets)

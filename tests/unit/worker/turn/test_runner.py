@@ -111,10 +111,28 @@ async def test_the_key_goes_into_the_request_and_nowhere_else():
     assert "sk-test-key-1" not in request.url
 
 
-async def test_an_empty_reply_is_done_with_a_note_for_the_channel():
-    case = Case(ScriptedResponse([END]))
+async def test_an_empty_reply_is_asked_for_once_more():
+    case = Case(ScriptedResponse([END]), ScriptedResponse([FIRST, END]))
+    await case.run()
+    assert case.outbox.texts == ["First paragraph."]
+    (report,) = case.reporter.reports
+    assert report.error_type == "empty_stream"
+    metadata: Any = report.metadata
+    assert metadata["emptyReply"]["finishReason"] == "stop"
+    assert metadata["requestDiagnostics"]["lastRoles"] == ["user"]
+    assert "hello" not in str(report.metadata)
+
+
+async def test_a_reply_that_is_empty_twice_is_done_with_a_note_for_the_channel():
+    case = Case(ScriptedResponse([END]), ScriptedResponse([END]))
     await case.run()
     assert case.end == TurnDone(count=0, stop_reason=StopReason.STOP, notes=("empty_reply",))
+
+
+async def test_a_reply_that_spent_its_length_on_reasoning_is_not_asked_for_again():
+    case = Case(ScriptedResponse([frame(finish_reason="length") + DONE]))
+    await case.run()
+    assert case.end == TurnDone(count=0, stop_reason=StopReason.LENGTH, notes=("empty_reply",))
 
 
 async def test_a_stop_in_mid_stream_sends_what_was_held_and_closes_the_stream():

@@ -284,3 +284,34 @@ def _paused(number: int) -> ScriptedResponse:
         {"type": "message_stop"},
     ]
     return ScriptedResponse([f"data: {json.dumps(event)}\n\n".encode() for event in events])
+
+
+def _citing() -> ScriptedResponse:
+    cite = {"type": "web_search_result_location", "url": "https://a.example/", "title": "A page"}
+    events = [
+        {"type": "message_start", "message": {"id": "m", "model": "claude", "usage": {}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": "It rains.\n\n```\nopen"},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "citations_delta", "citation": cite},
+        },
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},
+        {"type": "message_stop"},
+    ]
+    return ScriptedResponse([f"data: {json.dumps(event)}\n\n".encode() for event in events])
+
+
+async def test_cited_pages_stand_in_one_line_under_the_reply():
+    case = ToolCase(_citing(), target=Target(provider="anthropic", model="claude"))
+    await case.run()
+    assert case.outbox.texts == [
+        "It rains.",
+        "```\nopen\n```",
+        "-# reply.sources:en [A page](<https://a.example/>)",
+    ]
