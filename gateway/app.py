@@ -47,10 +47,10 @@ from shared.edges.records import ProcessRecord, TurnRecords
 from shared.edges.redis import check_server, connect
 from shared.edges.reporter import Reporter, new_report_id, stream_sender
 from shared.edges.spool import Spool
-from shared.edges.streams import GroupReader
+from shared.edges.streams import TailReader
 from shared.errors import ConfigError, StoreUnavailable
 from shared.i18n import load_texts
-from shared.keys import DELIVERY_CONSUMER, DELIVERY_GROUP, Keys
+from shared.keys import Keys
 from shared.logs import fields
 from shared.secrets import Secret
 from shared.turns import Front, Target
@@ -208,13 +208,7 @@ def _surroundings(
 
 
 def _partition(parts: Parts, number: int, around: Surroundings) -> PartitionDelivery:
-    reader = GroupReader(
-        parts.redis,
-        parts.blocking,
-        stream=parts.keys.out(number),
-        group=DELIVERY_GROUP,
-        consumer=DELIVERY_CONSUMER,
-    )
+    reader = TailReader(parts.redis, parts.blocking, stream=parts.keys.out(number))
     return PartitionDelivery(
         number,
         source=StreamSource(reader, parts.keys),

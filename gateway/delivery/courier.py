@@ -6,7 +6,7 @@ came too late. `gateway.delivery.partition` drives it. Waiting here stalls one c
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, assert_never
 
 import msgspec
@@ -83,8 +83,16 @@ class Courier:
         self._echoes = echoes
         self._jitter = jitter
 
-    async def carry(self, letter: Letter) -> Sent | Refused | None:
+    async def carry(
+        self, letter: Letter, confirm: Callable[[], Awaitable[None]]
+    ) -> Sent | Refused | None:
         """Tries until the front says yes or never; None when the letter expired first.
+
+        Args:
+            letter: the step.
+            confirm: asked before each try whether it is still ours; raises when it is not. Nonces
+                forbid a second post, but nothing else keeps a gateway that was stalled from
+                putting an old text into a message that its successor has rewritten since.
 
         Cancelled, the step may or may not have happened; the journal's slot tells to ask again.
         """
@@ -94,6 +102,7 @@ class Courier:
         while self._clock.now_s() < letter.expires_s:
             if is_doubtful and (found := await self._find(letter, started_s)) is not None:
                 return found
+            await confirm()
             outcome = await self._attempt(letter)
             if not isinstance(outcome, Unavailable):
                 return outcome

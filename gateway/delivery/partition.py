@@ -90,7 +90,7 @@ class PartitionDelivery:
 
     async def _may_lead(self) -> bool:
         try:
-            return await self._lease.hold()
+            return await self._lease.take()
         except StoreUnavailable:
             return False
 
@@ -110,14 +110,14 @@ class PartitionDelivery:
         while True:
             await asyncio.sleep(self._pace.renew_s)
             try:
-                if not await self._lease.hold():
+                if not await self._lease.keep():
                     raise LeaseLost
             except StoreUnavailable:
-                # While the server is away nobody else can take the lease, and writes are fenced.
+                # Nothing is written meanwhile, and nothing is sent once the lease is not sure.
                 logger.debug("delivery.renewal_waits", extra={"partition": self._partition})
 
     async def _consume(self, group: asyncio.TaskGroup, stop: asyncio.Event, drain_s: float) -> None:
-        turns = TurnDelivery(self._journal, self._around)
+        turns = TurnDelivery(self._journal, self._lease, self._around)
         lanes = _Lanes(group, self._source, turns, self._pace)
         self._source.rewind()
         looked_s = self._around.clock.now_s()

@@ -46,8 +46,19 @@ class EnvelopeSource(Protocol):
 class Leadership(Protocol):
     """The lease that makes this gateway the one that delivers a partition."""
 
-    async def hold(self) -> bool:
-        """Takes or renews the lease; False when another gateway has it."""
+    async def take(self) -> bool:
+        """Takes the lease, or keeps it; False when another gateway has it."""
+        ...
+
+    async def keep(self) -> bool:
+        """Renews the lease; False when it ended, whether or not another gateway has it.
+
+        Somebody else may have led and gone meanwhile: what is known of turns is stale then.
+        """
+        ...
+
+    def is_sure(self) -> bool:
+        """Whether nobody else can have the lease yet, by this process's own clock."""
         ...
 
     async def release(self) -> None:

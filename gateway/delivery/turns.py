@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.delivery.courier import Courier, Letter
 from gateway.delivery.pieces import pieces_of
-from gateway.delivery.ports import Clock, Fleet, Journal, Reporter, TypingSigns
+from gateway.delivery.ports import Clock, Fleet, Journal, Leadership, Reporter, TypingSigns
 from gateway.delivery.reports import delivery_failure
 from gateway.front import Refusal, Refused, Sent
 from gateway.notices import Notices, unknown_notes
@@ -61,11 +61,13 @@ class TurnDelivery:
 
     Args:
         journal: the partition's journal, fenced by its lease.
+        lease: the leadership of the partition.
         around: what all partitions share.
     """
 
-    def __init__(self, journal: Journal, around: Surroundings) -> None:
+    def __init__(self, journal: Journal, lease: Leadership, around: Surroundings) -> None:
         self._journal = journal
+        self._lease = lease
         self._around = around
         self._turns: OrderedDict[str, TurnSequencer] = OrderedDict()
         self._blocked_until_s: dict[int, float] = {}
@@ -139,6 +141,15 @@ class TurnDelivery:
             self._around.typing.stop(envelope.turn_id)
             await self._take(turn, step, envelope)
 
+    async def _confirm(self) -> None:
+        """Returns while nobody else can lead: a front knows no leases, and a process may stall.
+
+        Raises:
+            LeaseLost: the lease ended; what is in hand may be another gateway's, and old.
+        """
+        if not self._lease.is_sure() and not await self.stored(self._lease.keep):
+            raise LeaseLost
+
     def _log_unknown_notes(self, envelope: Envelope) -> None:
         if isinstance(envelope.event, TurnDone) and (keys := unknown_notes(envelope.event)):
             facts = {"turn_id": envelope.turn_id, "notes": keys}
@@ -153,7 +164,7 @@ class TurnDelivery:
             expires_s=_appended_s(envelope) + DEADLINE_S,
             is_notice=not isinstance(envelope.event, SegmentReady),
         )
-        outcome = await self._around.couriers[envelope.route.front].carry(letter)
+        outcome = await self._around.couriers[envelope.route.front].carry(letter, self._confirm)
         match outcome:
             case None:
                 message = f"the front did not take it within {DEADLINE_S:.0f} s"

@@ -5,6 +5,7 @@ it. All calls may be repeated and raise `StoreUnavailable` when nobody answers.
 """
 
 import time
+from collections.abc import Callable
 from typing import Final, cast
 
 import msgspec
@@ -14,7 +15,7 @@ from gateway.sequencer import Head, JournalRecord, Patch, Slot
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.edges.scripting import Script
-from shared.edges.streams import GroupReader, envelope_of
+from shared.edges.streams import TailReader, envelope_of
 from shared.errors import WireError
 from shared.keys import FRONT_TTL_MS, JOURNAL_TTL_MS, SEND_BLOCK_TTL_MS, Keys
 from shared.segments import Envelope
@@ -33,6 +34,11 @@ _head = msgspec.json.Decoder(Head)
 _slot = msgspec.json.Decoder(Slot)
 
 
+def awake_s() -> float:
+    """Seconds that go on while the process, or with Linux the machine, is stopped."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class PartitionLease:
     """The leadership of one partition.
 
@@ -41,21 +47,46 @@ class PartitionLease:
         keys: the cell's keys.
         partition: its number.
         owner: unique among living gateways.
+        now_s: a clock that goes on while the process is stopped.
     """
 
-    def __init__(self, redis: Redis, keys: Keys, partition: int, owner: str) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        keys: Keys,
+        partition: int,
+        owner: str,
+        *,
+        now_s: Callable[[], float] = awake_s,
+    ) -> None:
         self._key = keys.leader(partition)
         self._owner = owner
         self._lead = Script(redis, "lead")
+        self._now_s = now_s
+        self._sure_until_s = 0.0
 
-    async def hold(self) -> bool:
-        """Takes or renews the lease; False when another gateway has it."""
-        answer: int = await within(self._lead([self._key], [self._owner, LEASE_MS]))
-        return answer == 1
+    async def take(self) -> bool:
+        """Takes the lease, or keeps it; False when another gateway has it."""
+        return await self._ask("take")
+
+    async def keep(self) -> bool:
+        """Renews the lease; False when it ended, whether or not another gateway has it."""
+        return await self._ask("keep")
+
+    def is_sure(self) -> bool:
+        """Whether nobody else can have the lease yet, by this process's own clock."""
+        return self._now_s() < self._sure_until_s
 
     async def release(self) -> None:
         """Gives the lease up, if it is held."""
-        await within(self._lead([self._key], [self._owner, 0]))
+        await self._ask("leave")
+
+    async def _ask(self, word: str) -> bool:
+        asked_s = self._now_s()
+        answer: int = await within(self._lead([self._key], [self._owner, word, LEASE_MS]))
+        # The server's time began to run when it was asked, at the earliest.
+        self._sure_until_s = asked_s + LEASE_MS / 1000 if answer == 1 else 0.0
+        return answer == 1
 
 
 class RedisJournal:
@@ -102,7 +133,7 @@ class RedisJournal:
 class StreamSource:
     """The out stream of one partition as envelopes. What cannot be read is buried, not lost."""
 
-    def __init__(self, reader: GroupReader, keys: Keys) -> None:
+    def __init__(self, reader: TailReader, keys: Keys) -> None:
         self._reader = reader
         self._keys = keys
 

@@ -1,10 +1,10 @@
-"""Reading streams by group: own pending entries first, each entry until it is acknowledged.
+"""Reading streams, each entry until it is acknowledged: by position, or by group.
 
-Comes in: a stream's name and a group. Goes out: entries, and `Envelope`s from those of the out
-streams. Gateway and recorder import it.
+Comes in: a stream's name. Goes out: entries, and `Envelope`s from those of the out streams. Gateway
+and recorder import it.
 
-One active consumer per out stream keeps the order; whoever leads it reads under the same consumer
-name, so that the entries a dead leader had in hand are the first that its successor sees.
+An out stream has one reader at a time, its partition's leader, and order matters: `TailReader`. The
+reports have as many readers as there are recorders, in any order: `GroupReader`.
 """
 
 import asyncio
@@ -34,6 +34,61 @@ class Entry(msgspec.Struct, frozen=True):
 
     id: str
     fields: dict[bytes, bytes]
+
+
+class TailReader:
+    """Reads a stream that one leader at a time empties, oldest first, by position.
+
+    What is acknowledged is removed, so the stream itself is the list of what is not shown yet. A
+    group would be a trap here: it gives each entry out once, and a leader that was stalled beyond
+    its lease takes entries, as it wakes, that its successor then never sees. To read by position
+    takes nothing from anyone.
+
+    Args:
+        redis: a client for short commands.
+        blocking: a client of its own for reads that wait (`connect(url, blocking=True)`).
+        stream: the stream's name.
+    """
+
+    def __init__(self, redis: Redis, blocking: Redis, *, stream: str) -> None:
+        self.stream = stream
+        self._redis = redis
+        self._blocking = blocking
+        self._after = "0"
+
+    def rewind(self) -> None:
+        """Begins again with everything that is not acknowledged."""
+        self._after = "0"
+
+    async def read(self, *, block_s: float = 2.0, count: int = READ_COUNT) -> list[Entry]:
+        """The next entries, oldest first; nothing after `block_s` without any.
+
+        After a cancelled or failed read the next one begins again with everything that is not
+        acknowledged: the server that comes back may have forgotten how far it was.
+
+        Raises:
+            StoreUnavailable: nobody answers.
+        """
+        after, self._after = self._after, "0"
+        block_ms = max(1, int(min(block_s, MAX_BLOCK_S) * 1000))
+        answer: Any = await within(
+            self._blocking.xread({self.stream: after}, count=count, block=block_ms)
+        )
+        found = [_entry(row) for _, rows in answer for row in rows]
+        self._after = found[-1].id if found else after
+        return found
+
+    async def ack(self, ids: list[str]) -> int:
+        """Acknowledges entries, which removes them; answers how many there were."""
+        if not ids:
+            return 0
+        removed: int = await within(self._redis.xdel(self.stream, *ids))
+        return removed
+
+    async def bury(self, entry: Entry, reason: str, into: str) -> None:
+        """Moves an entry that nobody can read to the stream `into`, where an operator finds it."""
+        await within(_copy(self._redis, self.stream, entry, reason, into))
+        await self.ack([entry.id])
 
 
 class GroupReader:
@@ -102,13 +157,7 @@ class GroupReader:
 
     async def bury(self, entry: Entry, reason: str, into: str) -> None:
         """Moves an entry that nobody can read to the stream `into`, where an operator finds it."""
-        fields: dict[Any, Any] = {
-            **entry.fields,
-            "reason": reason,
-            "stream": self.stream,
-            "entry": entry.id,
-        }
-        await within(self._redis.xadd(into, fields, maxlen=BURIED_MAX, approximate=True))
+        await within(_copy(self._redis, self.stream, entry, reason, into))
         await self.ack([entry.id])
 
     async def take_over(self, *, idle_ms: int = 60_000, count: int = READ_COUNT) -> list[Entry]:
@@ -165,6 +214,16 @@ class GroupReader:
                     if not str(exc).startswith("BUSYGROUP"):
                         raise
         self._is_ready = True
+
+
+def _copy(redis: Redis, stream: str, entry: Entry, reason: str, into: str) -> Any:
+    fields: dict[Any, Any] = {
+        **entry.fields,
+        "reason": reason,
+        "stream": stream,
+        "entry": entry.id,
+    }
+    return redis.xadd(into, fields, maxlen=BURIED_MAX, approximate=True)
 
 
 def _entry(row: Any) -> Entry:

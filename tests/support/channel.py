@@ -208,14 +208,21 @@ class MemorySource:
 
 
 class MemoryLease:
-    """The port `Leadership`; `is_free` says whether it can be had."""
+    """The port `Leadership`: whether it can be had, and whether it is had for sure."""
 
     def __init__(self) -> None:
         self.is_free = True
+        self.is_certain = True
         self.released = 0
 
-    async def hold(self) -> bool:
+    async def take(self) -> bool:
         return self.is_free
+
+    async def keep(self) -> bool:
+        return self.is_free
+
+    def is_sure(self) -> bool:
+        return self.is_certain
 
     async def release(self) -> None:
         self.released += 1

@@ -87,16 +87,20 @@ class House:
         url: of the server.
         home: a temporary directory.
         workers: how many.
+        gateways: how many; one leads each partition, the others wait for its end.
         settings: further `TURNFLEET_*` settings without their prefix.
     """
 
-    def __init__(self, url: str, home: Path, *, workers: int = 2, **settings: str) -> None:
+    def __init__(
+        self, url: str, home: Path, *, workers: int = 2, gateways: int = 1, **settings: str
+    ) -> None:
         self.home = home
         self._url = url
         self._settings = settings
         self._worker_count = workers
+        self._gateway_count = gateways
         self.rehearsal: Process | None = None
-        self.gateway: Process | None = None
+        self.gateways: list[Process] = []
         self.workers: list[Process] = []
         self.recorder: Process | None = None
         self.redis = connect(url)
@@ -106,9 +110,14 @@ class House:
         self.channel = LocalChannel(self.redis, self.keys)
 
     @property
+    def gateway(self) -> Process | None:
+        """The gateway, where there is but one."""
+        return self.gateways[0] if self.gateways else None
+
+    @property
     def processes(self) -> list[Process]:
         """All that were started, the rehearsal provider first."""
-        some = [self.rehearsal, self.gateway, self.recorder, *self.workers]
+        some = [self.rehearsal, *self.gateways, self.recorder, *self.workers]
         return [process for process in some if process is not None]
 
     async def __aenter__(self) -> Self:
@@ -123,7 +132,8 @@ class House:
                 await asyncio.sleep(0.02)
         endpoints = {"rehearsal": ready.read_text().strip()}
         environ = self._environ({"ENDPOINTS": msgspec.json.encode(endpoints).decode()})
-        self.gateway = Process("gateway", ["gateway"], environ, self.home)
+        names = ["gateway", *(f"gateway-{n}" for n in range(2, self._gateway_count + 1))]
+        self.gateways = [Process(name, ["gateway"], environ, self.home) for name in names]
         self.recorder = Process("recorder", ["ops", "recorder"], environ, self.home)
         self.workers = [
             Process(f"worker-{number}", ["worker"], environ, self.home)
@@ -153,8 +163,12 @@ class House:
 
 
 @asynccontextmanager
-async def house(url: str, *, workers: int = 2, **settings: str) -> AsyncIterator[House]:
+async def house(
+    url: str, *, workers: int = 2, gateways: int = 1, **settings: str
+) -> AsyncIterator[House]:
     """A house in a temporary home, up and running."""
     with tempfile.TemporaryDirectory(prefix="tf-house-") as home:
-        async with House(url, Path(home), workers=workers, **settings) as running:
+        async with House(
+            url, Path(home), workers=workers, gateways=gateways, **settings
+        ) as running:
             yield running

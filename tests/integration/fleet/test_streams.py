@@ -5,7 +5,7 @@ import pytest
 from redis.asyncio import Redis
 
 from shared.edges.queue import TurnQueue
-from shared.edges.streams import Entry, GroupReader, envelope_of
+from shared.edges.streams import Entry, GroupReader, TailReader, envelope_of
 from shared.errors import WireError
 from shared.keys import DELIVERY_CONSUMER, DELIVERY_GROUP, Keys
 from tests.support.turns import admit_and_claim, segment, turn
@@ -198,3 +198,43 @@ async def test_iterating_reads_for_ever(reader: GroupReader, client: Redis, stre
             if len(seen) == 2:
                 break
     assert names(seen) == ["a", "b"]
+
+
+async def test_a_tail_gives_entries_in_order_until_they_are_acknowledged(
+    client: Redis, blocking: Redis, stream: str
+):
+    tail = TailReader(client, blocking, stream=stream)
+    await add(client, stream, "a", "b", "c")
+    first = await tail.read(count=2)
+    assert names(first + await tail.read(block_s=0.01)) == ["a", "b", "c"]
+    assert await tail.read(block_s=0.01) == []
+    assert await tail.ack([first[0].id]) == 1
+    assert await tail.ack([first[0].id]) == 0
+    assert await tail.ack([]) == 0
+    tail.rewind()
+    assert names(await tail.read()) == ["b", "c"]
+
+
+async def test_a_tail_begins_again_after_a_read_that_was_cancelled(
+    client: Redis, blocking: Redis, stream: str
+):
+    tail = TailReader(client, blocking, stream=stream)
+    await add(client, stream, "a")
+    assert names(await tail.read()) == ["a"]
+    waiting = asyncio.create_task(tail.read(block_s=5))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert names(await tail.read()) == ["a"]
+
+
+async def test_a_tail_survives_a_server_that_forgot_its_stream(
+    client: Redis, blocking: Redis, stream: str
+):
+    tail = TailReader(client, blocking, stream=stream)
+    await add(client, stream, "a")
+    await tail.read()
+    await client.delete(stream)
+    assert await tail.read(block_s=0.01) == []
+    await add(client, stream, "b")
+    assert names(await tail.read()) == ["b"]

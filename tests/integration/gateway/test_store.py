@@ -13,14 +13,15 @@ from gateway.edges.store import (
     RedisJournal,
     RedisMarks,
     StreamSource,
+    awake_s,
 )
 from gateway.sequencer import Head, JournalRecord, Patch, Slot
 from shared.config import Settings
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect
-from shared.edges.streams import GroupReader
+from shared.edges.streams import TailReader
 from shared.errors import StoreUnavailable, WireError
-from shared.keys import DELIVERY_CONSUMER, DELIVERY_GROUP, Keys
+from shared.keys import Keys
 from tests.support.servers import RedisServer, flavors, running_server
 from tests.support.turns import admit_and_claim, segment
 
@@ -46,18 +47,49 @@ def slot(message_id: int | None = None) -> Slot:
 
 async def test_one_gateway_leads_a_partition_at_a_time(redis):
     first, second = PartitionLease(redis, KEYS, 0, "a"), PartitionLease(redis, KEYS, 0, "b")
-    assert await first.hold()
-    assert await first.hold()
-    assert not await second.hold()
+    assert await first.take()
+    assert await first.take()
+    assert not await second.take()
     await second.release()
-    assert await first.hold()
+    assert await first.take()
     await first.release()
-    assert await second.hold()
+    assert await second.take()
     assert 0 < await redis.pttl(KEYS.leader(0)) <= 3_000
 
 
+async def test_a_lease_that_ended_is_not_kept_but_taken_anew(redis):
+    """Somebody else may have led and gone meanwhile."""
+    lease = PartitionLease(redis, KEYS, 0, "a")
+    assert not await lease.keep()
+    assert await lease.take()
+    assert await lease.keep()
+    await redis.delete(KEYS.leader(0))
+    assert not await lease.keep()
+    assert await lease.take()
+
+
+async def test_a_leader_is_sure_for_as_long_as_its_lease_was_given(redis):
+    now = [100.0]
+    lease = PartitionLease(redis, KEYS, 0, "a", now_s=lambda: now[0])
+    assert not lease.is_sure()
+    await lease.take()
+    now[0] += 2.9
+    assert lease.is_sure()
+    now[0] += 0.2
+    assert not lease.is_sure()
+    await lease.keep()
+    assert lease.is_sure()
+    await redis.set(KEYS.leader(0), "b")
+    assert not await lease.keep()
+    assert not lease.is_sure()
+
+
+def test_the_clock_of_a_lease_goes_on():
+    assert awake_s() <= awake_s()
+
+
 async def test_the_journal_gives_back_what_was_written(redis):
-    await PartitionLease(redis, KEYS, 0, "a").hold()
+    await PartitionLease(redis, KEYS, 0, "a").take()
     journal = RedisJournal(redis, KEYS, 0, "a")
     assert await journal.read("l1") is None
     puts = tuple((number, slot(number)) for number in range(12))
@@ -70,7 +102,7 @@ async def test_the_journal_gives_back_what_was_written(redis):
 
 
 async def test_who_lost_the_lease_writes_nothing(redis):
-    await PartitionLease(redis, KEYS, 0, "b").hold()
+    await PartitionLease(redis, KEYS, 0, "b").take()
     journal = RedisJournal(redis, KEYS, 0, "a")
     assert not await journal.write("l1", Patch(head=Head(attempt=1)))
     assert await journal.read("l1") is None
@@ -85,7 +117,7 @@ async def test_a_journal_that_cannot_be_read_is_an_error(redis):
 async def test_an_absent_server_is_said_so():
     async with aclosing(connect("redis://127.0.0.1:1/0")) as client:
         with pytest.raises(StoreUnavailable):
-            await PartitionLease(client, KEYS, 0, "a").hold()
+            await PartitionLease(client, KEYS, 0, "a").take()
 
 
 async def test_envelopes_come_again_until_they_are_acknowledged(redis, server):
@@ -93,14 +125,7 @@ async def test_envelopes_come_again_until_they_are_acknowledged(redis, server):
         queue = TurnQueue(redis, KEYS, Settings())
         claimed = await admit_and_claim(queue, channel=7)
         await queue.append(claimed.token, 1, segment(claimed.token, 1))
-        reader = GroupReader(
-            redis,
-            blocking,
-            stream=KEYS.out_of(7),
-            group=DELIVERY_GROUP,
-            consumer=DELIVERY_CONSUMER,
-        )
-        source = StreamSource(reader, KEYS)
+        source = StreamSource(TailReader(redis, blocking, stream=KEYS.out_of(7)), KEYS)
         (envelope,) = await source.read()
         source.rewind()
         assert await source.read() == [envelope]
@@ -109,12 +134,25 @@ async def test_envelopes_come_again_until_they_are_acknowledged(redis, server):
         assert await source.read() == []
 
 
+async def test_a_leader_that_wakes_takes_nothing_from_its_successor(redis, server):
+    async with aclosing(connect(server.url, blocking=True)) as blocking:
+        old, new = (
+            StreamSource(TailReader(redis, blocking, stream=KEYS.out_of(7)), KEYS) for _ in "ab"
+        )
+        queue = TurnQueue(redis, KEYS, Settings())
+        claimed = await admit_and_claim(queue, channel=7)
+        assert await new.read() == []
+        await queue.append(claimed.token, 1, segment(claimed.token, 1))
+        await queue.append(claimed.token, 2, segment(claimed.token, 2))
+        stolen = await old.read()
+        assert await new.read() == stolen
+        assert [envelope.seq for envelope in stolen] == [1, 2]
+
+
 async def test_an_entry_that_nobody_can_read_is_buried(redis, server):
     async with aclosing(connect(server.url, blocking=True)) as blocking:
         await redis.xadd(KEYS.out(0), {"turn": "l1"})
-        reader = GroupReader(
-            redis, blocking, stream=KEYS.out(0), group=DELIVERY_GROUP, consumer=DELIVERY_CONSUMER
-        )
+        reader = TailReader(redis, blocking, stream=KEYS.out(0))
         assert await StreamSource(reader, KEYS).read() == []
         assert await redis.xlen(KEYS.buried) == 1
         assert await redis.xlen(KEYS.out(0)) == 0

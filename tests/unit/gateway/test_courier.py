@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from gateway.delivery.courier import BACKOFF_S, PROBE_S, Courier, Echoes, Letter
+from gateway.delivery.turns import LeaseLost
 from gateway.front import Echo, Refusal, Refused, Sent, Unavailable
 from gateway.sequencer import Erase, Post, Rewrite, Step
 from shared.turns import Front, Route
@@ -24,6 +25,13 @@ class Office:
         self.clock = ManualClock()
         self.echoes = Echoes()
         self.courier = Courier(self.front, clock=self.clock, echoes=self.echoes, jitter=lambda: 1.0)
+        self.confirmed = 0
+
+    async def carry(self, letter: Letter) -> Sent | Refused | None:
+        return await self.courier.carry(letter, self.confirm)
+
+    async def confirm(self) -> None:
+        self.confirmed += 1
 
 
 @pytest.fixture
@@ -32,8 +40,8 @@ def office() -> Office:
 
 
 async def test_the_first_message_answers_the_prompt_and_the_next_do_not(office):
-    await office.courier.carry(letter())
-    await office.courier.carry(letter(Post(slot=1, nonce="n2", text="more")))
+    await office.carry(letter())
+    await office.carry(letter(Post(slot=1, nonce="n2", text="more")))
     first, second = office.front.messages(7)
     assert (first.reply_to, second.reply_to) == (500, None)
     assert first.may_ping == ()
@@ -41,19 +49,34 @@ async def test_the_first_message_answers_the_prompt_and_the_next_do_not(office):
 
 async def test_outages_are_waited_for_with_growing_pauses(office):
     office.front.script = [AWAY] * 7
-    assert await office.courier.carry(letter()) == Sent(message_id=1001)
+    assert await office.carry(letter()) == Sent(message_id=1001)
     assert office.clock.waits == [*BACKOFF_S, PROBE_S, PROBE_S]
+
+
+async def test_before_each_try_it_is_asked_whether_the_step_is_still_ours(office):
+    office.front.script = [AWAY] * 3
+    await office.carry(letter())
+    assert office.confirmed == 4
+
+
+async def test_a_step_that_is_not_ours_any_more_is_left(office):
+    async def refuse() -> None:
+        raise LeaseLost
+
+    with pytest.raises(LeaseLost):
+        await office.courier.carry(letter(), refuse)
+    assert office.front.requests == []
 
 
 async def test_a_rate_limit_is_waited_for_exactly_and_counts_as_no_failure(office):
     office.front.script = [Unavailable(reason="rate_limited", retry_after_s=2.5), AWAY, None]
-    await office.courier.carry(letter())
+    await office.carry(letter())
     assert office.clock.waits == [2.5, BACKOFF_S[0]]
 
 
 async def test_a_lost_answer_makes_no_second_message(office):
     office.front.loses_answers = 1
-    outcome = await office.courier.carry(letter())
+    outcome = await office.carry(letter())
     assert outcome == Sent(message_id=1001, deduplicated=True)
     assert office.front.shown(7) == ["hello"]
 
@@ -61,7 +84,7 @@ async def test_a_lost_answer_makes_no_second_message(office):
 async def test_an_echo_is_a_receipt(office):
     office.front.script = [AWAY]
     office.echoes.absorb(Echo(nonce="n1", channel_id=7, message_id=42))
-    assert await office.courier.carry(letter()) == Sent(message_id=42, deduplicated=True)
+    assert await office.carry(letter()) == Sent(message_id=42, deduplicated=True)
     assert office.front.requests == []
 
 
@@ -73,11 +96,11 @@ async def test_echoes_are_bounded(office):
 
 
 async def test_an_old_post_of_unknown_fate_is_looked_for_in_the_history(office):
-    await office.courier.carry(letter(Post(slot=0, nonce="before", text="hello")))
+    await office.carry(letter(Post(slot=0, nonce="before", text="hello")))
     office.front.nonces.clear()  # the window has passed
     since_ms = int((office.clock.time_s - 200) * 1000)
     step = msgspec.structs.replace(POST, since_ms=since_ms)
-    assert await office.courier.carry(letter(step)) == Sent(message_id=1001, deduplicated=True)
+    assert await office.carry(letter(step)) == Sent(message_id=1001, deduplicated=True)
     assert office.front.shown(7) == ["hello"]
 
 
@@ -85,55 +108,55 @@ async def test_an_old_post_of_unknown_fate_is_looked_for_in_the_history(office):
 async def test_an_old_post_that_is_not_found_is_sent(office, has_history):
     office.front.has_history = has_history
     step = msgspec.structs.replace(POST, since_ms=1)
-    assert await office.courier.carry(letter(step)) == Sent(message_id=1001)
+    assert await office.carry(letter(step)) == Sent(message_id=1001)
 
 
 async def test_a_young_post_of_unknown_fate_relies_on_its_nonce(office):
     office.front.has_history = False
     step = msgspec.structs.replace(POST, since_ms=int(office.clock.time_s * 1000) - 1)
-    assert await office.courier.carry(letter(step)) == Sent(message_id=1001)
+    assert await office.carry(letter(step)) == Sent(message_id=1001)
 
 
 async def test_without_a_place_to_begin_no_history_is_read(office):
     route = msgspec.structs.replace(ROUTE, reply_to=None)
     step = msgspec.structs.replace(POST, since_ms=1)
-    assert await office.courier.carry(letter(step, route=route)) == Sent(message_id=1001)
+    assert await office.carry(letter(step, route=route)) == Sent(message_id=1001)
 
 
 async def test_a_reply_that_may_not_refer_is_sent_plainly(office):
     office.front.script = [Refused(refusal=Refusal.REFERENCE, status=403, code=160002)]
-    assert await office.courier.carry(letter()) == Sent(message_id=1001)
+    assert await office.carry(letter()) == Sent(message_id=1001)
     assert office.front.messages(7)[0].reply_to is None
 
 
 async def test_nobody_waits_for_ever(office):
     office.front.script = [AWAY] * 1_000
-    assert await office.courier.carry(letter(patience_s=100.0)) is None
+    assert await office.carry(letter(patience_s=100.0)) is None
     assert sum(office.clock.waits) == pytest.approx(100.0)
 
 
 async def test_a_letter_that_is_late_is_not_even_tried(office):
-    assert await office.courier.carry(letter(patience_s=-1.0)) is None
+    assert await office.carry(letter(patience_s=-1.0)) is None
     assert office.front.requests == []
 
 
 async def test_edits_and_deletions_go_to_the_front(office):
-    await office.courier.carry(letter())
-    await office.courier.carry(letter(Rewrite(slot=0, message_id=1001, text="new")))
+    await office.carry(letter())
+    await office.carry(letter(Rewrite(slot=0, message_id=1001, text="new")))
     assert office.front.shown(7) == ["new"]
-    await office.courier.carry(letter(Erase(slot=0, message_id=1001)))
+    await office.carry(letter(Erase(slot=0, message_id=1001)))
     assert office.front.shown(7) == []
-    assert await office.courier.carry(letter(Erase(slot=0, message_id=None))) == Sent(message_id=0)
+    assert await office.carry(letter(Erase(slot=0, message_id=None))) == Sent(message_id=0)
 
 
 async def test_an_edit_is_tried_again_too(office):
-    await office.courier.carry(letter())
+    await office.carry(letter())
     office.front.script = [AWAY]
     edit = Rewrite(slot=0, message_id=1001, text="new")
-    assert await office.courier.carry(letter(edit)) == Sent(message_id=1001)
+    assert await office.carry(letter(edit)) == Sent(message_id=1001)
 
 
 async def test_a_refusal_is_final(office):
     refused = Refused(refusal=Refusal.CHANNEL, status=403, code=50013)
     office.front.script = [refused]
-    assert await office.courier.carry(letter()) == refused
+    assert await office.carry(letter()) == refused

@@ -10,6 +10,7 @@ from gateway.delivery.partition import LOOK_BACK_S, Pace, PartitionDelivery
 from gateway.delivery.turns import BLOCK_S, DEADLINE_S, Surroundings
 from gateway.front import Refusal, Refused, Unavailable
 from gateway.notices import Notices
+from gateway.sequencer import Patch
 from shared.errors import ConfigError, StoreUnavailable
 from shared.i18n import load_texts
 from shared.segments import Envelope, SegmentKind
@@ -298,6 +299,39 @@ async def test_a_lost_lease_stops_delivery_until_it_is_had_again(bench):
     assert bench.front.shown(7) == ["a"]
 
 
+async def test_while_the_lease_is_not_sure_it_is_confirmed_before_anything_is_sent(bench):
+    asked: list[int] = []
+
+    class Unsure(MemoryLease):
+        async def keep(self) -> bool:
+            asked.append(len(bench.front.requests))
+            return True
+
+    bench.lease = Unsure()
+    bench.lease.is_certain = False
+    await bench.deliver(text(1, "a"), text(2, "b"), done(2))
+    assert asked == [0, 1]
+
+
+async def test_a_leader_that_wakes_after_its_lease_rewrites_nothing(bench):
+    """Stopped between journal and request: its successor has rewritten the message since."""
+    await bench.deliver(text(1, "a"))
+
+    class Stalled(MemoryJournal):
+        async def write(self, turn_id: str, patch: Patch) -> bool:
+            written = await super().write(turn_id, patch)
+            bench.lease.is_certain = bench.lease.is_free = False
+            return written
+
+    stalled = Stalled()
+    stalled.heads, stalled.slots = bench.journal.heads, bench.journal.slots
+    bench.journal = stalled
+    bench.source.add(superseded(2), text(1, "old", attempt=2))
+    await bench.until(lambda: not bench.lease.is_free)
+    assert bench.front.shown(7) == ["a"]
+    assert bench.source.entries
+
+
 async def test_a_fenced_journal_acknowledges_nothing(bench):
     bench.pace = QUICK
     bench.journal.is_fenced = True
@@ -318,7 +352,10 @@ async def test_the_lease_survives_an_absent_store(bench):
     holds: list[bool] = []
 
     class Shaky(MemoryLease):
-        async def hold(self) -> bool:
+        async def take(self) -> bool:
+            return await self.keep()
+
+        async def keep(self) -> bool:
             holds.append(True)
             if len(holds) in (1, 3):
                 raise StoreUnavailable
