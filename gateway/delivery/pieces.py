@@ -1,7 +1,7 @@
 """The texts that an event is shown by.
 
 Comes in: an event of a turn. Goes out: messages of at most 2,000 code points, none of them blank.
-Pure.
+It opens nothing.
 """
 
 from typing import assert_never

@@ -1,85 +1,27 @@
 """Delivery of a partition: order, journal, refusals, leases, over fakes of every port."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
-from gateway.delivery.courier import Courier, Echoes
-from gateway.delivery.partition import LOOK_BACK_S, Pace, PartitionDelivery
-from gateway.delivery.turns import BLOCK_S, DEADLINE_S, Surroundings
+from gateway.delivery.partition import LOOK_BACK_S, Pace
+from gateway.delivery.turns import BLOCK_S, DEADLINE_S
 from gateway.front import Refusal, Refused, Unavailable
-from gateway.notices import Notices
 from gateway.sequencer import Patch
 from shared.errors import ConfigError, StoreUnavailable
-from shared.i18n import load_texts
 from shared.segments import Envelope, SegmentKind
 from shared.turns import Front
 from tests.support.channel import (
     ManualClock,
-    MemoryFleet,
-    MemoryFront,
     MemoryJournal,
     MemoryLease,
-    MemoryReporter,
-    MemorySource,
-    NoTyping,
 )
+from tests.support.delivery import Bench
 from tests.support.envelopes import NOW_MS, done, failed, superseded, text
 
-NOTICES = Notices(load_texts())
 FAULT = "Whoever set this up can change it."
 QUICK = Pace(renew_s=0.01)
 FORBIDDEN = Refused(refusal=Refusal.CHANNEL, status=403, code=50013)
-
-
-class Bench:
-    """One partition with everything around it."""
-
-    def __init__(self) -> None:
-        self.front = MemoryFront()
-        self.source = MemorySource()
-        self.journal = MemoryJournal()
-        self.lease = MemoryLease()
-        self.fleet = MemoryFleet()
-        self.reporter = MemoryReporter()
-        self.typing = NoTyping()
-        self.clock = ManualClock(NOW_MS / 1000)
-        self.stop = asyncio.Event()
-        self.pace = Pace()
-
-    def partition(self) -> PartitionDelivery:
-        courier = Courier(self.front, clock=self.clock, echoes=Echoes(), jitter=lambda: 1.0)
-        around = Surroundings(
-            couriers={Front.LOCAL: courier},
-            reporter=self.reporter,
-            fleet=self.fleet,
-            typing=self.typing,
-            notices=NOTICES,
-            clock=self.clock,
-            new_report_id=lambda: "r1",
-        )
-        return PartitionDelivery(
-            0,
-            source=self.source,
-            journal=self.journal,
-            lease=self.lease,
-            around=around,
-            pace=self.pace,
-        )
-
-    async def deliver(self, *envelopes: Envelope) -> None:
-        """Runs until everything is acknowledged."""
-        self.source.add(*envelopes)
-        await self.until(lambda: not self.source.entries)
-
-    async def until(self, is_met: Callable[[], bool]) -> None:
-        self.stop.clear()
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-            running = group.create_task(self.partition().run(self.stop, drain_s=1.0))
-            while not is_met() and not running.done():
-                await asyncio.sleep(0.001)
-            self.stop.set()
 
 
 @pytest.fixture
