@@ -1,7 +1,9 @@
 """Segment cases against `SegmentBuffer`: every check of the corpus, in every cutting.
 
 By default texts up to 1,000 characters are cut in two at every place, longer ones at every 13th;
-with `--every-cut` (`make conformance`) all of them are cut everywhere.
+with `--every-cut` (`make conformance`) all of them are cut everywhere. A case that sweeps is
+hundreds of texts: they are cut at every 29th place then, and otherwise read whole, by one character
+and by four.
 """
 
 from collections.abc import Iterator
@@ -32,6 +34,13 @@ def run(case: corpus.Case, chunks: list[str]) -> Run:
     return Run(chunks, DeliveryMode(case["mode"]), end=case["end"])
 
 
+def step_of(case: corpus.Case, text: str) -> int:
+    """The distance of the places at which a text of the case is cut in two."""
+    if "sweep" in case["expect"]:
+        return 29 if corpus.cuts_everywhere() else len(text)
+    return 1 if corpus.cuts_everywhere() or len(text) <= FULLY_CUT_CHARS else 13
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_segments_are_those_of_the_case(case: corpus.Case):
     for chunks in swept(case):
@@ -42,13 +51,10 @@ def test_segments_are_those_of_the_case(case: corpus.Case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_cutting_gives_the_same_segments(case: corpus.Case):
-    everywhere = corpus.cuts_everywhere()
     for chunks in swept(case):
         text = "".join(chunks)
         expected = run(case, chunks)
-        many = "sweep" in case["expect"] and not everywhere
-        step = 1 if everywhere or len(text) <= FULLY_CUT_CHARS else 13
-        for pieces in cuttings(text, len(text) if many else step):
+        for pieces in cuttings(text, step_of(case, text)):
             cut = run(case, pieces)
             assert cut.segments == expected.segments, [len(piece) for piece in pieces][:3]
             assert cut.buffer.thoughts == expected.buffer.thoughts
