@@ -43,9 +43,6 @@ DEAD_MAX_TURNS: Final = 10_000
 """Dead letters kept at most; as many as failed turns."""
 ARQ_JOB: Final = "arq:job:"
 """arq's own prefix of a job. arq knows no cells; a turn id is unique in the whole server."""
-DELIVERY_GROUP: Final = "gateway"
-DELIVERY_CONSUMER: Final = "delivery"
-"""One name for whoever leads a partition: its own pending entries are the last leader's, too."""
 RECORDER_GROUP: Final = "recorder"
 
 

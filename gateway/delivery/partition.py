@@ -11,7 +11,6 @@ before anything new.
 import asyncio
 import logging
 from collections import deque
-from typing import Final
 
 import msgspec
 
@@ -21,11 +20,6 @@ from shared.errors import ConfigError, StoreUnavailable
 from shared.segments import Envelope
 
 logger = logging.getLogger(__name__)
-
-
-LOOK_BACK_S: Final = 10.0
-"""How often unacknowledged entries are looked for again. A server gives entries to the blocked read
-of a machine that vanished until it notices; what is in hand already is recognized."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,12 +114,7 @@ class PartitionDelivery:
         turns = TurnDelivery(self._journal, self._lease, self._around)
         lanes = _Lanes(group, self._source, turns, self._pace)
         self._source.rewind()
-        looked_s = self._around.clock.now_s()
         while not stop.is_set():
-            if self._around.clock.now_s() - looked_s > LOOK_BACK_S:
-                # A read of a leader that is dead may have taken entries after we looked.
-                self._source.rewind()
-                looked_s = self._around.clock.now_s()
             try:
                 found = await self._source.read()
             except StoreUnavailable as exc:

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 BOT_USER_ID: Final = 0
 """The bot's own user in local channels; people count from 1."""
 PENDING_EVERY: Final = 10
-"""Idle reads (a second each) between looks at prompts that a dead gateway left unacknowledged."""
+"""Idle reads (a second each) between looks at prompts that were read and never acknowledged."""
 RETRY_S: Final = 0.5
 """How often a server that is away is asked again."""
 
@@ -66,6 +66,7 @@ class LocalFront:
                 found += await self._prompts.next_prompts()
             except StoreUnavailable as exc:
                 logger.debug("local.store_waits", extra={"error": str(exc)})
+                idle_reads = PENDING_EVERY  # what was read meanwhile may be lost
                 await asyncio.sleep(RETRY_S)
                 continue
             idle_reads = idle_reads + 1 if not found else 0

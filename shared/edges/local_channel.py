@@ -17,14 +17,11 @@ from typing import cast
 
 import msgspec
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from shared.edges.redis import translated
 from shared.edges.scripting import Script
 from shared.errors import WireError
 from shared.keys import (
-    DELIVERY_CONSUMER,
-    DELIVERY_GROUP,
     LOCAL_CHANGES_MAX,
     LOCAL_NONCE_TTL_MS,
     LOCAL_TTL_MS,
@@ -116,6 +113,7 @@ class LocalChannel:
         self._keys = keys
         self._post = Script(client, "local_post")
         self._change = Script(client, "local_change")
+        self._read_up_to = b"0"
 
     async def say(
         self,
@@ -194,9 +192,11 @@ class LocalChannel:
         stream = self._keys.local_changes(channel_id)
         change = {"kind": ChangeKind.TYPING.value}
         with translated():
-            await self._redis.set(self._keys.local_typing(channel_id), "1", px=TYPING_MS)
-            await self._redis.xadd(stream, change, maxlen=LOCAL_CHANGES_MAX, approximate=True)  # type: ignore[arg-type]  # its dict is invariant
-            await self._redis.pexpire(stream, LOCAL_TTL_MS)
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.set(self._keys.local_typing(channel_id), "1", px=TYPING_MS)
+                pipe.xadd(stream, change, maxlen=LOCAL_CHANGES_MAX, approximate=True)  # type: ignore[arg-type]  # its dict is invariant
+                pipe.pexpire(stream, LOCAL_TTL_MS)
+                await pipe.execute()
 
     async def is_typing(self, channel_id: int) -> bool:
         """Whether the typing sign shows now."""
@@ -231,59 +231,47 @@ class LocalChannel:
                     yield _change_of(cursor, fields)
 
     async def pending_prompts(self) -> list[LocalPrompt]:
-        """Prompts that were read and never acknowledged, oldest first."""
-        return await self._read(position="0", block=None)
+        """Prompts that nobody acknowledged, oldest first; `next_prompts` goes on behind them."""
+        with translated():
+            answer = await self._redis.xrange(self._keys.local_prompts, count=READ_COUNT)
+        entries = cast("list[_Entry]", answer)
+        self._read_up_to = entries[-1][0] if entries else b"0"
+        return await self._prompts_of(entries)
 
     async def next_prompts(self) -> list[LocalPrompt]:
-        """Waits up to `BLOCK_MS` for new prompts."""
-        return await self._read(position=">", block=BLOCK_MS)
+        """Waits up to `BLOCK_MS` for prompts behind those that this object has read.
 
-    async def ack_prompt(self, receipt: str) -> None:
-        """Acknowledges a prompt: it was admitted or declined."""
-        with translated():
-            await self._redis.xack(self._keys.local_prompts, DELIVERY_GROUP, receipt)
-            await self._redis.xdel(self._keys.local_prompts, receipt)
-
-    async def _read(self, *, position: str, block: int | None) -> list[LocalPrompt]:
+        They are read by position, not by a group: each gateway sees every prompt, admission makes
+        one turn of it, and a gateway that is stalled keeps none from the others.
+        """
         stream = self._keys.local_prompts
         with translated():
-            try:
-                answer = await self._redis.xreadgroup(
-                    DELIVERY_GROUP,
-                    DELIVERY_CONSUMER,
-                    {stream: position},
-                    count=READ_COUNT,
-                    block=block,
-                )
-            except ResponseError as exc:
-                if not str(exc).startswith("NOGROUP"):
-                    raise
-                await self._make_group()
-                return []
-        found: list[LocalPrompt] = []
-        for _, entries in cast("list[tuple[bytes, list[_Entry]]]", answer or []):
-            for entry_id, fields in entries:
-                receipt = entry_id.decode()
-                if not fields:  # deleted while it was pending
-                    await self.ack_prompt(receipt)
-                    continue
-                try:
-                    message = _decode(fields[b"body"], int(fields[b"id"]))
-                except WireError:
-                    logger.warning("local.prompt_unreadable", extra={"receipt": receipt})
-                    await self.ack_prompt(receipt)  # it would be unreadable for ever
-                    continue
-                found.append(LocalPrompt(receipt=receipt, message=message))
-        return found
-
-    async def _make_group(self) -> None:
-        try:
-            await self._redis.xgroup_create(
-                self._keys.local_prompts, DELIVERY_GROUP, id="0", mkstream=True
+            answer = await self._redis.xread(
+                {stream: self._read_up_to}, count=READ_COUNT, block=BLOCK_MS
             )
-        except ResponseError as exc:
-            if not str(exc).startswith("BUSYGROUP"):
-                raise
+        found = cast("list[tuple[bytes, list[_Entry]]]", answer or [])
+        entries = [entry for _, rows in found for entry in rows]
+        if entries:
+            self._read_up_to = entries[-1][0]
+        return await self._prompts_of(entries)
+
+    async def ack_prompt(self, receipt: str) -> None:
+        """Acknowledges a prompt, which removes it: it was admitted or declined."""
+        with translated():
+            await self._redis.xdel(self._keys.local_prompts, receipt)
+
+    async def _prompts_of(self, entries: "list[_Entry]") -> list[LocalPrompt]:
+        found: list[LocalPrompt] = []
+        for entry_id, fields in entries:
+            receipt = entry_id.decode()
+            try:
+                message = _decode(fields[b"body"], int(fields[b"id"]))
+            except WireError:
+                logger.warning("local.prompt_unreadable", extra={"receipt": receipt})
+                await self.ack_prompt(receipt)  # it would be unreadable for ever
+                continue
+            found.append(LocalPrompt(receipt=receipt, message=message))
+        return found
 
     async def _changed(
         self, channel_id: int, message_id: int, kind: ChangeKind, body: bytes

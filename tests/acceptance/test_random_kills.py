@@ -71,10 +71,12 @@ class Nemesis:
                 if quiet.is_set():
                     return
                 victim = self._victim()
-                if self._rng.random() < STALL_SHARE:
-                    stalls.create_task(self._stall(victim, self._rng.uniform(*STALL_S)))
-                else:
+                if self._rng.random() >= STALL_SHARE:
                     await self._kill(victim)
+                elif victim is self._server:  # nobody can start meanwhile
+                    await self._stall(victim, self._rng.uniform(*STALL_S))
+                else:
+                    stalls.create_task(self._stall(victim, self._rng.uniform(*STALL_S)))
 
     def _victim(self) -> Process | RedisServer:
         kind = self._rng.choices(["worker", "gateway", "server"], weights=[5, 3, 2])[0]

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 from shared.edges.queue import TurnQueue
 from shared.edges.streams import Entry, GroupReader, TailReader, envelope_of
 from shared.errors import WireError
-from shared.keys import DELIVERY_CONSUMER, DELIVERY_GROUP, Keys
+from shared.keys import RECORDER_GROUP, Keys
 from tests.support.turns import admit_and_claim, segment, turn
 
 
@@ -22,9 +22,9 @@ def reader(client: Redis, blocking: Redis, stream: str) -> GroupReader:
 
 
 def make_reader(
-    client: Redis, blocking: Redis, stream: str, consumer: str = DELIVERY_CONSUMER
+    client: Redis, blocking: Redis, stream: str, consumer: str = "recorder-1"
 ) -> GroupReader:
-    return GroupReader(client, blocking, stream=stream, group=DELIVERY_GROUP, consumer=consumer)
+    return GroupReader(client, blocking, stream=stream, group=RECORDER_GROUP, consumer=consumer)
 
 
 async def add(client: Redis, stream: str, *names: str) -> None:
@@ -122,7 +122,7 @@ async def test_a_lost_group_is_made_again(
     await add(client, stream, "a")
     await reader.read()
     if loss == "group":
-        await client.xgroup_destroy(stream, DELIVERY_GROUP)
+        await client.xgroup_destroy(stream, RECORDER_GROUP)
     else:
         await client.flushall()
         await add(client, stream, "a")

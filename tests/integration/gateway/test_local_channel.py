@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from shared.edges.local_channel import ChangeKind, LocalChannel, LocalMessage, local_turn_id
 from shared.edges.redis import connect
-from shared.keys import DELIVERY_GROUP, Keys
+from shared.keys import Keys
 from shared.turns import Target
 from tests.support.servers import RedisServer, flavors, running_server
 
@@ -44,7 +44,6 @@ async def test_a_prompt_is_shown_and_waits_for_the_gateway(channel):
     message_id = await channel.say(7, "hello", guild_id=3, target=target)
     (shown,) = await channel.messages(7)
     assert (shown.id, shown.text, shown.target) == (message_id, "hello", target)
-    await channel.pending_prompts()  # makes the group
     (prompt,) = await channel.next_prompts()
     assert prompt.message == shown
     assert local_turn_id(message_id) == f"l{message_id}"
@@ -77,10 +76,21 @@ async def test_a_prompt_that_was_deleted_while_it_waited_is_passed(channel, redi
     assert await channel.pending_prompts() == []
 
 
-async def test_a_group_that_exists_is_used(channel, redis):
-    await redis.xgroup_create(KEYS.local_prompts, DELIVERY_GROUP, id="0", mkstream=True)
-    await channel.say(7, "hello")
+async def test_a_gateway_that_is_stalled_keeps_no_prompt_from_another(channel, redis):
+    """Each reads all of them, in order; admission makes one turn of each."""
+    other = LocalChannel(redis, KEYS)
+    await channel.say(7, "a")
     assert len(await channel.next_prompts()) == 1
+    await channel.say(7, "b")
+    assert [prompt.message.text for prompt in await other.next_prompts()] == ["a", "b"]
+    assert [prompt.message.text for prompt in await channel.next_prompts()] == ["b"]
+
+
+async def test_what_is_pending_is_not_read_twice(channel):
+    await channel.say(7, "a")
+    assert len(await channel.pending_prompts()) == 1
+    await channel.say(7, "b")
+    assert [prompt.message.text for prompt in await channel.next_prompts()] == ["b"]
 
 
 async def test_a_nonce_makes_one_message(channel):

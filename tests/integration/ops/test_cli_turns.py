@@ -16,8 +16,8 @@ from shared.config import Settings
 from shared.edges.local_channel import LocalChannel, LocalMessage
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect
-from shared.edges.streams import GroupReader
-from shared.keys import DELIVERY_GROUP, Keys
+from shared.edges.streams import TailReader
+from shared.keys import Keys
 from shared.messages import Message, Role
 from shared.segments import Segment, SegmentKind, SegmentReady, TurnDone, TurnFailed
 from shared.turns import Front, Route, StopReason, Target, TurnOutcome, TurnRequest, TurnState
@@ -60,9 +60,7 @@ class House:
         redis, blocking = connect(self.url), connect(self.url, blocking=True)
         channel = LocalChannel(blocking, self.keys)
         queue = TurnQueue(redis, self.keys, self.settings)
-        reader = GroupReader(
-            redis, blocking, stream=self.keys.out(0), group=DELIVERY_GROUP, consumer="g"
-        )
+        reader = TailReader(redis, blocking, stream=self.keys.out(0))
         while not stop.is_set():
             for prompt in await channel.next_prompts():
                 await self._answer(channel, queue, reader, prompt.message)
@@ -71,7 +69,7 @@ class House:
         await redis.aclose()
 
     async def _answer(
-        self, channel: LocalChannel, queue: TurnQueue, reader: GroupReader, prompt: LocalMessage
+        self, channel: LocalChannel, queue: TurnQueue, reader: TailReader, prompt: LocalMessage
     ) -> None:
         if self.declines:
             await self._post(channel, prompt, "busy", is_notice=True)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.delivery.partition import LOOK_BACK_S, Pace
+from gateway.delivery.partition import Pace
 from gateway.delivery.turns import BLOCK_S, DEADLINE_S
 from gateway.front import Refusal, Refused, Unavailable
 from gateway.sequencer import Patch
@@ -34,22 +34,6 @@ async def test_a_reply_is_shown_in_order_and_acknowledged(bench):
     assert bench.front.shown(7) == ["a", "b", "c"]
     assert bench.lease.released == 1
     assert bench.typing.stopped
-
-
-async def test_entries_that_a_vanished_leader_took_are_found_later(bench):
-    """They are nobody's news any more, only a look at what is unacknowledged finds them."""
-    taken = text(1, "a")
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        group.create_task(bench.partition().run(bench.stop, drain_s=1.0))
-        await asyncio.sleep(0.03)
-        bench.source.entries[taken.entry_id] = taken
-        await asyncio.sleep(0.05)
-        assert bench.front.shown(7) == []
-        bench.clock.time_s += LOOK_BACK_S + 1
-        while bench.source.entries:
-            await asyncio.sleep(0.001)
-        bench.stop.set()
-    assert bench.front.shown(7) == ["a"]
 
 
 async def test_channels_do_not_wait_for_each_other_and_each_has_one_request_in_flight(bench):
