@@ -33,6 +33,8 @@ SEND_BLOCK_TTL_MS: Final = 15 * 60_000
 """How long a channel that refused us is left alone (one timed-out bot wasted 397 generations)."""
 FAULT_TTL_MS: Final = 72 * 3_600_000
 """The redacted snippet behind "Show full error"; as long as the turn can be replayed."""
+KEY_POOL_TTL_MS: Final = 48 * 3_600_000
+"""Uses and rests of a pool's keys after the last use: longer than any quota of a day."""
 CLAIM_TTL_MS: Final = 60_000
 """What a worker's last claim took: a claim that is sent twice gets the same turns again."""
 CONTROL_TTL_MS: Final = 60_000
@@ -79,6 +81,10 @@ class Keys:
     def parked(self, provider_key: str) -> str:
         """The lanes that wait for a slot of a provider key (list of `guild|lane`)."""
         return f"{self.prefix}parked:{provider_key}"
+
+    def key_pool(self, provider: str) -> str:
+        """Uses and rests of a provider's keys, by digests of them (hash)."""
+        return f"{self.prefix}pool:{provider}"
 
     def last_claim(self, worker_id: str) -> str:
         """The turns of a worker's last claim (hash)."""

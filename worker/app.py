@@ -21,7 +21,7 @@ from shared.config import Settings, data_dir
 from shared.edges.queue import TurnQueue
 from shared.edges.records import ProcessRecord, TurnRecords
 from shared.edges.redis import check_server, connect
-from shared.edges.reporter import Reporter, new_report_id, stream_sender
+from shared.edges.reporter import Reporter, new_report_id, stream_sender, summary_sender
 from shared.edges.spool import Spool
 from shared.errors import ConfigError
 from shared.i18n import Texts, load_texts
@@ -32,9 +32,10 @@ from worker.edges.clock import SystemClock
 from worker.edges.fleet.mishaps import Mishap, report_of
 from worker.edges.fleet.worker import FleetWorker
 from worker.edges.http import HttpEdge
+from worker.edges.keys import KeyPools
 from worker.edges.outbox import Outbox
 from worker.edges.tools import Toolbox, installed_tools
-from worker.providers.endpoints import server_endpoint
+from worker.providers.endpoints import server_keys
 from worker.providers.quirks import PROVIDERS
 from worker.tasks import run_turn
 from worker.turn.ports import TimeLimits
@@ -62,8 +63,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 def provider_keys(environ: Mapping[str, str]) -> list[Secret]:
     """The deployment's own provider keys, which no text of this process may show."""
-    names = {row.key_env for row in PROVIDERS.values() if row.key_env}
-    return [Secret(environ[name]) for name in sorted(names) if environ.get(name)]
+    rows = {row.key_env: name for name, row in PROVIDERS.items() if row.key_env}
+    return [key for variable in sorted(rows) for key in server_keys(rows[variable], environ)]
 
 
 async def serve(settings: Settings, environ: Mapping[str, str]) -> None:
@@ -127,6 +128,7 @@ def _worker(parts: Parts) -> FleetWorker:
         ctx={
             "runner": _runner(parts),
             "outbox_of": lambda lease: Outbox(parts.queue, parts.records, lease),
+            "count": summary_sender(parts.redis, parts.queue.keys),
         },
     )
 
@@ -136,7 +138,7 @@ def _runner(parts: Parts) -> TurnRunner:
     return TurnRunner(
         provider=parts.http,
         reporter=parts.reporter,
-        endpoint_of=lambda name: server_endpoint(name, settings.endpoints, parts.environ),
+        keys=KeyPools(parts.redis, parts.queue.keys, settings.endpoints, parts.environ),
         tools=parts.tools,
         limits=TimeLimits(
             first_byte_s=settings.first_byte_s,

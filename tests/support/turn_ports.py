@@ -8,15 +8,17 @@ import itertools
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from shared.errors import EndpointError, Fenced
+import msgspec
+
+from shared.errors import ConfigError, EndpointError, Fenced
 from shared.failures import ErrorReport
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
 from shared.turns import AttemptToken, TurnOutcome
 from worker.edges.clock import SystemClock
 from worker.edges.tools import Toolbox
-from worker.providers.requests import Endpoint, HttpRequest
-from worker.turn.ports import ProviderPort, TimeLimits, ToolsPort
+from worker.providers.requests import Endpoint, HttpRequest, KeyedEndpoint
+from worker.turn.ports import KeysPort, ProviderPort, TimeLimits, ToolsPort
 from worker.turn.runner import TurnRunner
 from worker.turn.tool_rounds import ToolLimits
 
@@ -139,12 +141,37 @@ class KeepingReporter:
         self.reports.append(report)
 
 
+class PlayedPools:
+    """Pools of keys in memory, the same for every provider: untried keys in order."""
+
+    def __init__(self, place: Endpoint, *keys: str) -> None:
+        self.place = place
+        self.keys = keys
+        self.rests: list[tuple[str, str, float]] = []
+        self.is_known = True
+
+    async def endpoint(self, provider: str, tried: frozenset[str]) -> KeyedEndpoint:
+        if not self.is_known:
+            raise ConfigError(f"where does {provider} listen?")
+        if not self.keys:
+            return KeyedEndpoint(endpoint=self.place)
+        resting = {key for name, key, _ in self.rests if name == provider}
+        left = [key for key in self.keys if key not in tried | resting] or list(self.keys)
+        keyed = msgspec.structs.replace(self.place, key=Secret(left[0]))
+        others = len([key for key in left[1:] if key not in tried | resting])
+        return KeyedEndpoint(endpoint=keyed, key_id=left[0], others=others)
+
+    async def rest(self, provider: str, chosen: str, rest_s: float) -> None:
+        self.rests.append((provider, chosen, rest_s))
+
+
 def runner(
     provider: ProviderPort,
     reporter: KeepingReporter,
     *,
     limits: TimeLimits = GENEROUS,
     endpoint: Endpoint | None = None,
+    keys: KeysPort | None = None,
     tools: ToolsPort = NO_TOOLS,
     tool_limits: ToolLimits = ToolLimits(),  # noqa: B008 - frozen
     records_always: bool = False,
@@ -156,7 +183,7 @@ def runner(
     return TurnRunner(
         provider=provider,
         reporter=reporter,
-        endpoint_of=lambda _name: place,
+        keys=keys or PlayedPools(place),
         tools=tools,
         tool_limits=tool_limits,
         limits=limits,

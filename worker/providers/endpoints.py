@@ -4,6 +4,7 @@ Comes in: a provider's name, the operator's base URLs, the process's environment
 `Endpoint`. Pure; the worker's composition and replay import it.
 """
 
+import re
 from collections.abc import Mapping
 
 from shared.errors import ConfigError
@@ -32,5 +33,22 @@ def server_endpoint(
             f"where does the provider {provider!r} listen? Set "
             f'TURNFLEET_ENDPOINTS={{"{provider}": "https://..."}}'
         )
-    key = environ.get(row.key_env) if row.key_env is not None else None
-    return Endpoint(base_url=base_url, key=Secret(key) if key else None)
+    key = next(iter(server_keys(provider, environ, table)), None)
+    return Endpoint(base_url=base_url, key=key)
+
+
+def server_keys(
+    provider: str,
+    environ: Mapping[str, str],
+    table: Mapping[str, ProviderRow] = PROVIDERS,
+) -> list[Secret]:
+    """The deployment's keys of a provider, each once.
+
+    The row's variable holds one (`OPENAI_API_KEY`), its plural a pool (`OPENAI_API_KEYS`), with
+    commas or spaces between.
+    """
+    name = resolve(provider, table).key_env
+    if name is None:
+        return []
+    texts = [environ.get(name, ""), *re.split(r"[,\s]+", environ.get(f"{name}S", ""))]
+    return [Secret(text) for text in dict.fromkeys(texts) if text]

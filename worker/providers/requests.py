@@ -40,6 +40,19 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, Secret], ...] = ()
 
 
+class KeyedEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint with the key that a pool gave.
+
+    Args:
+        key_id: the key's name in reports, a digest; None where there is no key.
+        others: further keys of the pool that could be used at once.
+    """
+
+    endpoint: Endpoint
+    key_id: str | None = None
+    others: int = 0
+
+
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt's question to a model, in words that no provider owns.
 

@@ -15,7 +15,7 @@ from shared.segments import Segment
 from shared.turns import Target, TurnRequest, Usage
 from worker.chunks.types import DoneChunk, ErrorChunk
 from worker.failures.classify import error_of
-from worker.providers.requests import Endpoint
+from worker.providers.requests import KeyedEndpoint
 from worker.turn.pipeline import pipeline_for
 from worker.turn.ports import TimeLimits
 
@@ -48,7 +48,7 @@ class Attempt:
     Args:
         request: the turn.
         target: the model that is asked, the turn's own or a fallback.
-        endpoint: where it is asked; None where nobody said where the provider listens.
+        keyed: where it is asked; None where nobody said where the provider listens.
         number: the attempt's number in its token.
         limits: how long it may wait for what.
         started_s: the driver's clock when it began.
@@ -67,6 +67,8 @@ class Attempt:
         "endpoint",
         "first_byte_s",
         "first_segment_s",
+        "key_id",
+        "other_keys",
         "pipeline",
         "recording",
         "rounds",
@@ -80,7 +82,7 @@ class Attempt:
         *,
         request: TurnRequest,
         target: Target,
-        endpoint: Endpoint | None,
+        keyed: KeyedEndpoint | None,
         number: int,
         limits: TimeLimits,
         started_s: float,
@@ -88,7 +90,9 @@ class Attempt:
         sources_label: str,
     ) -> None:
         self.target = target
-        self.endpoint = endpoint
+        self.endpoint = keyed.endpoint if keyed is not None else None
+        self.key_id = keyed.key_id if keyed is not None else None
+        self.other_keys = keyed.others if keyed is not None else 0
         self.started_s = started_s
         self.first_byte_s: float | None = None
         self.first_segment_s: float | None = None

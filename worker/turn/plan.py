@@ -36,6 +36,7 @@ class Plan:
 
     Attributes:
         question: what is asked now.
+        tried: ids of keys of the asked provider that failed in this turn.
         rounds: the completed rounds, in order.
     """
 
@@ -48,6 +49,7 @@ class Plan:
         "_tries",
         "question",
         "rounds",
+        "tried",
     )
 
     def __init__(self, request: TurnRequest, *, may_supersede: bool) -> None:
@@ -59,6 +61,7 @@ class Plan:
         self._messages = list(request.messages)
         self.question: ModelRequest = model_request(request)
         self.rounds: list[Round] = []
+        self.tried: frozenset[str] = frozenset()
 
     @property
     def target(self) -> Target:
@@ -71,14 +74,31 @@ class Plan:
         self._messages = [*self._messages, *messages]
         self.question = msgspec.structs.replace(self.question, messages=self._messages)
 
-    def after(self, error: ProviderError, *, emitted: bool, jitter: float) -> Decision:
-        """Decides what follows a failure, and makes it the question, unless it is giving up."""
+    def after(
+        self,
+        error: ProviderError,
+        *,
+        emitted: bool,
+        jitter: float,
+        key_id: str | None = None,
+        other_keys: int = 0,
+    ) -> Decision:
+        """Decides what follows a failure, and makes it the question, unless it is giving up.
+
+        Args:
+            error: the classified failure.
+            emitted: the attempt has shown text.
+            jitter: a random number from 0 to 1.
+            key_id: the key that it used.
+            other_keys: keys of the pool that could be used instead.
+        """
         shorter = trimmed(self._messages)
         untrimmable = frozenset({Action.TRIM_HISTORY} if shorter is None else ())
         situation = Situation(
             attempt=self._tries,
             emitted=emitted,
             may_supersede=self._may_supersede,
+            keys_left=other_keys,
             fallbacks_left=len(self._fallbacks),
             done=self._done | untrimmable,
         )
@@ -88,6 +108,8 @@ class Plan:
             self._done |= {decision.action}
             if decision.action is Action.TRIM_HISTORY and shorter is not None:
                 self._messages = shorter
+            if decision.action is Action.ROTATE_KEY and key_id is not None:
+                self.tried |= {key_id}
             changed = self._changed(decision)
             self.question = msgspec.structs.replace(changed, messages=self._messages)
         return decision
@@ -95,6 +117,7 @@ class Plan:
     def _changed(self, decision: Decision) -> ModelRequest:
         match decision.action:
             case Action.FALL_BACK:
+                self.tried = frozenset()
                 return model_request(self._request, self._fallbacks.pop(0))
             case Action.LOWER_MAX_TOKENS if decision.max_tokens is not None:
                 sampling = msgspec.structs.replace(

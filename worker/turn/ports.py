@@ -15,7 +15,7 @@ from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
 from shared.tools import ToolContext
 from shared.turns import AttemptToken, ToolSpec, TurnOutcome
-from worker.providers.requests import HttpRequest
+from worker.providers.requests import HttpRequest, KeyedEndpoint
 
 
 class ResponsePort(Protocol):
@@ -38,6 +38,18 @@ class ProviderPort(Protocol):
 
     def open(self, request: HttpRequest) -> AbstractAsyncContextManager[ResponsePort]:
         """Sends a request and waits for the headers. Raises `EndpointError`."""
+        ...
+
+
+class KeysPort(Protocol):
+    """Addresses of providers, and the pools of keys that open them."""
+
+    async def endpoint(self, provider: str, tried: frozenset[str]) -> KeyedEndpoint:
+        """A provider's address with a key that was not tried yet. Raises `ConfigError`."""
+        ...
+
+    async def rest(self, provider: str, chosen: str, rest_s: float) -> None:
+        """Leaves a key alone for a while, in the whole fleet. It never raises."""
         ...
 
 

@@ -32,6 +32,7 @@ def identity_of(
         serving_provider=end.serving_provider if end is not None else None,
         endpoint_host=urlsplit(endpoint.base_url).hostname if endpoint is not None else None,
         credential_source=request.credential_source,
+        key_id=attempt.key_id,
         worker_id=worker_id,
         worker_version=__version__,
         elapsed_ms=elapsed_ms,

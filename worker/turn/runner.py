@@ -29,11 +29,12 @@ from shared.turns import StopReason, TurnOutcome, TurnRequest, TurnState
 from worker.failures.classify import error_of
 from worker.failures.decide import Action
 from worker.failures.reports import report_of
-from worker.providers.requests import Endpoint, ModelRequest
+from worker.providers.requests import ModelRequest
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
 from worker.turn.plan import Plan
 from worker.turn.ports import (
     Clock,
+    KeysPort,
     OutboxPort,
     ProviderPort,
     ReporterPort,
@@ -61,7 +62,7 @@ class TurnRunner:
     Args:
         provider: the way to providers.
         reporter: where reports go.
-        endpoint_of: address and key of a provider; raises `ConfigError` if it has no address.
+        keys: addresses of providers and their keys.
         tools: the installed tools.
         limits: how long to wait for what.
         clock: the time.
@@ -79,7 +80,7 @@ class TurnRunner:
         *,
         provider: ProviderPort,
         reporter: ReporterPort,
-        endpoint_of: Callable[[str], Endpoint],
+        keys: KeysPort,
         tools: ToolsPort,
         limits: TimeLimits,
         clock: Clock,
@@ -93,7 +94,7 @@ class TurnRunner:
     ) -> None:
         self.provider = provider
         self.reporter = reporter
-        self.endpoint_of = endpoint_of
+        self.keys = keys
         self.tools = tools
         self.tool_limits = tool_limits
         self.limits = limits
@@ -219,7 +220,16 @@ class _Run:
     async def _after(self, attempt: Attempt, error: ProviderError) -> TurnOutcome | None:
         """Reports a failure and gives up or prepares the next attempt (None)."""
         asked = self._plan.question
-        decision = self._plan.after(error, emitted=attempt.sent > 0, jitter=self._runner.jitter())
+        decision = self._plan.after(
+            error,
+            emitted=attempt.sent > 0,
+            jitter=self._runner.jitter(),
+            key_id=attempt.key_id,
+            other_keys=attempt.other_keys,
+        )
+        if decision.key_cooldown_s and attempt.key_id is not None:
+            name = attempt.target.provider
+            await self._runner.keys.rest(name, attempt.key_id, decision.key_cooldown_s)
         gives_up = decision.action is Action.GIVE_UP or self._is_too_late(decision.delay_s)
         report = await self._report(attempt, error, asked, shown=gives_up)
         if gives_up:
@@ -244,22 +254,22 @@ class _Run:
         return True
 
     async def _begin(self) -> Attempt:
-        attempt = self._next_attempt()
+        attempt = await self._next_attempt()
         for done in self._plan.rounds:
             await self._stream.carry(attempt, done.said, trims=done.trims)
         return attempt
 
-    def _next_attempt(self) -> Attempt:
+    async def _next_attempt(self) -> Attempt:
         target = self._plan.target
         try:
-            endpoint = self._runner.endpoint_of(target.provider)
+            keyed = await self._runner.keys.endpoint(target.provider, self._plan.tried)
         except ConfigError as exc:
             log.error("endpoint.unknown", extra=fields(reason=str(exc)))
-            endpoint = None
+            keyed = None
         return Attempt(
             request=self._request,
             target=target,
-            endpoint=endpoint,
+            keyed=keyed,
             number=self._outbox.token.attempt,
             limits=self._runner.limits,
             started_s=self._clock.monotonic_s(),

@@ -13,6 +13,7 @@ ARGUMENTS: dict[str, object] = {
     "lane": "5",
     "guild": "7",
     "provider_key": "openai:server",
+    "provider": "openai",
     "worker_id": "w1",
     "process_id": "p1",
     "report_id": "r1",

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import ConfigError
-from worker.providers.endpoints import server_endpoint
+from worker.providers.endpoints import server_endpoint, server_keys
 
 
 def test_a_known_provider_has_its_address_and_key():
@@ -26,3 +26,15 @@ def test_a_local_server_needs_no_key():
 def test_a_custom_endpoint_without_an_address_says_which_setting_is_missing():
     with pytest.raises(ConfigError, match=r'TURNFLEET_ENDPOINTS=\{"my-box"'):
         server_endpoint("my-box", {}, {})
+
+
+def test_the_plural_of_the_variable_holds_a_pool():
+    environ = {"OPENAI_API_KEY": "sk-1", "OPENAI_API_KEYS": "sk-2, sk-1 sk-3,"}
+    assert [key.reveal() for key in server_keys("openai", environ)] == ["sk-1", "sk-2", "sk-3"]
+    endpoint = server_endpoint("openai", {}, {"OPENAI_API_KEYS": "sk-2,sk-3"})
+    assert endpoint.key is not None
+    assert endpoint.key.reveal() == "sk-2"
+
+
+def test_a_provider_without_a_variable_has_no_keys():
+    assert server_keys("ollama", {"OLLAMA_API_KEYS": "x"}) == []

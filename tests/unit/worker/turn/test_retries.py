@@ -5,17 +5,20 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 
 from shared.segments import TurnDone, TurnFailed
 from shared.turns import Sampling, Target, TurnOutcome, TurnState
 from tests.support.turn_ports import (
     KeepingReporter,
+    PlayedPools,
     RememberingOutbox,
     ScriptedProvider,
     ScriptedResponse,
     runner,
 )
 from tests.support.turns import turn
+from worker.providers.requests import Endpoint
 
 WHOLE = [
     b'data: {"choices":[{"index":0,"delta":{"content":"The answer."}}]}\n\n',
@@ -154,3 +157,74 @@ async def test_a_wait_beyond_the_deadline_is_not_begun():
     case.runner.limits = msgspec.structs.replace(case.runner.limits, turn_deadline_s=5)
     await asyncio.wait_for(case.run(), 1)
     assert isinstance(case.end, TurnFailed)
+
+
+REFUSED = b'{"error":{"message":"bad","code":"invalid_api_key"}}'
+POOR = b'{"error":{"message":"Insufficient Balance","code":"invalid_request_error"}}'
+PLACE = Endpoint(base_url="http://model.invalid/v1")
+
+
+def pooled(case: Case, *keys: str) -> PlayedPools:
+    pools = PlayedPools(PLACE, *keys)
+    case.runner.keys = pools
+    return pools
+
+
+def used(case: Case) -> list[str]:
+    headers = [dict(request.headers) for request in case.provider.requests]
+    return [{name.lower(): text for name, text in one.items()}["authorization"] for one in headers]
+
+
+ROTATING = {
+    "rate limit": (ScriptedResponse([b'{"error":{"code":"rate_limit_exceeded"}}'], 429), 60.0),
+    "named time": (throttled((("retry-after", "7"),)), 7.0),
+    "refused key": (ScriptedResponse([REFUSED], 401), 300.0),
+    "no balance": (ScriptedResponse([POOR], 402), 300.0),
+}
+
+
+@pytest.mark.parametrize(("answer", "rest_s"), ROTATING.values(), ids=ROTATING)
+async def test_a_failure_of_the_key_changes_the_key_and_lets_the_old_one_rest(answer, rest_s):
+    case = Case(answer, ScriptedResponse(WHOLE))
+    pools = pooled(case, "sk-key-number-1", "sk-key-number-2")
+    outcome = await case.run()
+    assert outcome.state is TurnState.DONE
+    assert used(case) == ["Bearer sk-key-number-1", "Bearer sk-key-number-2"]
+    assert pools.rests == [("rehearsal", "sk-key-number-1", rest_s)]
+    assert case.reporter.reports[0].key_id == "sk-key-number-1"
+
+
+HEALTHY = {
+    "overloaded": ScriptedResponse([b'{"error":{"code":"overloaded_error"}}'], 529, AT_ONCE),
+    "cut stream": ScriptedResponse(HALF),
+    "filter": ScriptedResponse([b'{"error":{"code":"content_filter"}}'], 400),
+    "too long": ScriptedResponse([b'{"error":{"code":"context_length_exceeded"}}'], 400),
+}
+
+
+@pytest.mark.parametrize("answer", HEALTHY.values(), ids=HEALTHY)
+async def test_a_failure_that_is_not_the_keys_lets_no_key_rest(answer):
+    case = Case(answer, ScriptedResponse(WHOLE))
+    pools = pooled(case, "sk-key-number-1", "sk-key-number-2")
+    await case.run()
+    assert pools.rests == []
+    assert set(used(case)) == {"Bearer sk-key-number-1"}
+
+
+async def test_when_no_key_is_left_the_next_model_is_asked():
+    refused = [ScriptedResponse([REFUSED], 401) for _ in range(2)]
+    case = Case(*refused, ScriptedResponse(WHOLE), fallbacks=(FALLBACK,))
+    pools = pooled(case, "sk-key-number-1", "sk-key-number-2")
+    outcome = await case.run()
+    assert outcome.state is TurnState.DONE
+    assert [body["model"] for body in case.bodies] == ["plain", "plain", "second"]
+    assert [key for _, key, _ in pools.rests] == ["sk-key-number-1", "sk-key-number-2"]
+
+
+async def test_a_key_that_is_refused_in_mid_reply_is_changed_and_the_reply_is_whole():
+    late = [*HALF, b'data: {"error":{"message":"slow down","code":"rate_limit_exceeded"}}\n\n']
+    case = Case(ScriptedResponse(late), ScriptedResponse(WHOLE))
+    pooled(case, "sk-key-number-1", "sk-key-number-2")
+    await case.run()
+    assert case.outbox.texts == ["The answer."]
+    assert len(set(used(case))) == 2

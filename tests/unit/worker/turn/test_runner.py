@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ConfigError, EndpointError, Fenced
+from shared.errors import EndpointError, Fenced
 from shared.failures import Severity
 from shared.recording import Received, read_recording
 from shared.segments import TurnDone, TurnFailed
@@ -16,12 +16,14 @@ from tests.support.turn_ports import (
     GENEROUS,
     SILENCE,
     KeepingReporter,
+    PlayedPools,
     RememberingOutbox,
     ScriptedProvider,
     ScriptedResponse,
     runner,
 )
 from tests.support.turns import turn
+from worker.providers.requests import Endpoint
 from worker.turn.ports import TimeLimits
 
 ONE_TRY = TimeLimits(first_byte_s=5, between_chunks_s=5, whole_stream_s=5, turn_deadline_s=0.95)
@@ -276,11 +278,9 @@ async def test_a_hold_expires_by_tick_while_the_stream_is_silent():
 
 async def test_a_provider_without_an_address_is_the_operators_failure():
     case = Case()
-
-    def nowhere(name: str):
-        raise ConfigError(f"where does {name} listen?")
-
-    case.runner.endpoint_of = nowhere
+    pools = PlayedPools(Endpoint(base_url="http://model.invalid/v1"))
+    pools.is_known = False
+    case.runner.keys = pools
     await case.run()
     (report,) = case.reporter.reports
     assert report.error_type == "endpoint_not_found"

@@ -1,0 +1,102 @@
+"""The deployment's pools of provider keys: whose turn it is, and which one rests.
+
+Comes in: keys of the environment; what happened to them. Goes out: an endpoint with one key, the
+same choice for the whole fleet, since the pool's state lies in Redis. It is the real `KeysPort` of
+`worker.turn`; only `worker.app` constructs it.
+
+A key is known there by a digest; the key itself never leaves the process but for its provider.
+"""
+
+import hashlib
+import logging
+from collections.abc import Mapping
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.edges.redis import within
+from shared.edges.scripting import Script
+from shared.errors import StoreError
+from shared.keys import KEY_POOL_TTL_MS, Keys
+from shared.logs import fields
+from shared.secrets import Secret
+from worker.providers.endpoints import server_endpoint, server_keys
+from worker.providers.requests import KeyedEndpoint
+
+MAX_REST_MS = KEY_POOL_TTL_MS // 2
+"""No rest outlives the record of it. A provider that asks for more is asked again after that."""
+
+log = logging.getLogger(__name__)
+
+
+class KeyPools:
+    """The pools of all providers.
+
+    Args:
+        redis: a client of `shared.edges.redis.connect`.
+        keys: the key names of the cell.
+        endpoints: the operator's base URLs by provider.
+        environ: the process's environment.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        keys: Keys,
+        endpoints: Mapping[str, str],
+        environ: Mapping[str, str],
+    ) -> None:
+        self._keys = keys
+        self._endpoints = endpoints
+        self._environ = environ
+        self._claim = Script(redis, "claim_key")
+        self._rest = Script(redis, "rest_key")
+
+    async def endpoint(self, provider: str, tried: frozenset[str]) -> KeyedEndpoint:
+        """Where a provider is reached, with a key whose id is not among `tried`.
+
+        Without Redis the first untried key of the pool is given; the turn must go on.
+
+        Raises:
+            ConfigError: nobody said where the provider listens.
+        """
+        endpoint = server_endpoint(provider, self._endpoints, self._environ)
+        pool = {key_id(one): one for one in server_keys(provider, self._environ)}
+        if not pool:
+            return KeyedEndpoint(endpoint=endpoint)
+        chosen, others = await self._chosen(provider, tried, list(pool))
+        keyed = msgspec.structs.replace(endpoint, key=pool[chosen])
+        return KeyedEndpoint(endpoint=keyed, key_id=chosen, others=others)
+
+    async def rest(self, provider: str, chosen: str, rest_s: float) -> None:
+        """Leaves a key alone for a while, in the whole fleet. Without Redis it is only logged."""
+        rest_ms = min(MAX_REST_MS, round(rest_s * 1000))
+        args: list[str | bytes | int] = [KEY_POOL_TTL_MS, chosen, rest_ms]
+        try:
+            await within(self._rest([self._keys.key_pool(provider)], args))
+        except StoreError as exc:
+            log.warning("key.rest_lost", extra=fields(key_id=chosen, reason=str(exc)))
+        else:
+            log.info("key.rests", extra=fields(key_id=chosen, rest_ms=rest_ms))
+
+    async def _chosen(
+        self, provider: str, tried: frozenset[str], ids: list[str]
+    ) -> tuple[str, int]:
+        left = [one for one in ids if one not in tried] or ids
+        if len(ids) == 1:
+            return left[0], 0
+        args: list[str | bytes | int] = [KEY_POOL_TTL_MS, len(tried), *sorted(tried), *ids]
+        try:
+            answer = await within(self._claim([self._keys.key_pool(provider)], args))
+        except StoreError as exc:
+            log.warning("key.chosen_alone", extra=fields(reason=str(exc)))
+            return left[0], len(left) - 1
+        chosen: str = answer[0].decode()
+        others: int = answer[1]
+        return (chosen, others) if chosen in ids else (left[0], 0)
+
+
+def key_id(key: Secret) -> str:
+    """The name of a key in records and reports: a digest that says nothing of the key."""
+    digest = hashlib.blake2s(key.reveal().encode("utf-8", "surrogatepass"), digest_size=6)
+    return digest.hexdigest()
