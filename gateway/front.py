@@ -158,8 +158,13 @@ class ChannelFront(Protocol):
         """Posts a message. Cancelled, it may or may not have been posted."""
         ...
 
-    async def edit(self, channel_id: int, message_id: int, text: str) -> Outcome:
-        """Replaces a message's text, and lets nobody be pinged by it."""
+    async def edit(
+        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+    ) -> Outcome:
+        """Replaces a message's text, and lets nobody be pinged by it.
+
+        `is_notice` says what the message is from now on: a notice may take a void reply's place.
+        """
         ...
 
     async def delete(self, channel_id: int, message_id: int) -> Outcome:

@@ -129,7 +129,9 @@ class Courier:
             case Post():
                 return await self._post(step, letter)
             case Rewrite():
-                return await self._front.edit(channel_id, step.message_id, step.text)
+                return await self._front.edit(
+                    channel_id, step.message_id, step.text, is_notice=letter.is_notice
+                )
             case Erase():
                 if step.message_id is None:
                     return Sent(message_id=0)

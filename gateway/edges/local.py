@@ -100,10 +100,12 @@ class LocalFront:
             return Refused(refusal=Refusal.GONE)
         return Sent(message_id=posted.message_id, deduplicated=not posted.is_new)
 
-    async def edit(self, channel_id: int, message_id: int, text: str) -> Outcome:
-        """Replaces a message's text."""
+    async def edit(
+        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+    ) -> Outcome:
+        """Replaces a message's text, and what it is."""
         try:
-            done = await self._channel.edit(channel_id, message_id, text)
+            done = await self._channel.edit(channel_id, message_id, text, is_notice=is_notice)
         except ValueError:
             return Refused(refusal=Refusal.CONTENT)
         except StoreUnavailable:

@@ -170,8 +170,10 @@ class LocalChannel:
         name, fresh = cast("tuple[bytes, int]", answer)
         return Posted(message_id=int(name), is_new=fresh == 1)
 
-    async def edit(self, channel_id: int, message_id: int, text: str) -> bool:
-        """Replaces the text of a message; False when it is gone. One writer per channel.
+    async def edit(
+        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+    ) -> bool:
+        """Replaces a message's text, and what it is; False when it is gone. One writer per channel.
 
         Raises:
             ValueError: the text is over 2,000 code points.
@@ -180,7 +182,7 @@ class LocalChannel:
         old = await self.message(channel_id, message_id)
         if old is None:
             return False
-        new = msgspec.structs.replace(old, text=text, edits=old.edits + 1)
+        new = msgspec.structs.replace(old, text=text, is_notice=is_notice, edits=old.edits + 1)
         return await self._changed(channel_id, message_id, ChangeKind.EDITED, encode_json(new))
 
     async def delete(self, channel_id: int, message_id: int) -> bool:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
+
 from gateway.front import (
     FrontEvent,
     Outcome,
@@ -62,9 +64,11 @@ class MemoryFront:
     async def send(self, message: OutgoingMessage) -> Outcome:
         return await self._one_at_a_time(message.channel_id, lambda: self._send(message))
 
-    async def edit(self, channel_id: int, message_id: int, text: str) -> Outcome:
+    async def edit(
+        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+    ) -> Outcome:
         return await self._one_at_a_time(
-            channel_id, lambda: self._edit(channel_id, message_id, text)
+            channel_id, lambda: self._edit(channel_id, message_id, text, is_notice)
         )
 
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
@@ -121,10 +125,13 @@ class MemoryFront:
             return Unavailable(reason="timeout")
         return Sent(message_id=self._next_id)
 
-    def _edit(self, channel_id: int, message_id: int, text: str) -> Outcome:
+    def _edit(self, channel_id: int, message_id: int, text: str, is_notice: bool) -> Outcome:
         self.requests.append("edit")
         if message_id not in self.channels.get(channel_id, {}):
             return Refused(refusal=Refusal.GONE, status=404, code=10008)
+        old = self.channels[channel_id][message_id]
+        new = msgspec.structs.replace(old, text=text, is_notice=is_notice)
+        self.channels[channel_id][message_id] = new
         self.texts[message_id] = text
         return Sent(message_id=message_id)
 

@@ -129,6 +129,13 @@ async def test_a_message_is_edited_and_deleted_in_place(channel):
     assert not await channel.edit(7, first, "y")
 
 
+async def test_an_edit_says_what_the_message_is_from_now_on(channel):
+    first = (await channel.post(reply("a", "n1"))).message_id
+    await channel.edit(7, first, "It failed.", is_notice=True)
+    (message,) = await channel.messages(7)
+    assert message.is_notice
+
+
 async def test_a_watcher_sees_what_happens(channel):
     posted = await channel.post(reply("a", "n1"))
     await channel.typing(7)

@@ -60,6 +60,19 @@ async def test_a_superseded_reply_is_rewritten_in_place(bench):
     assert bench.front.requests == ["send", "send", "edit", "delete"]
 
 
+async def test_a_notice_in_the_place_of_a_void_reply_is_a_notice(bench):
+    await bench.deliver(text(1, "a"), text(2, "b"), superseded(2), failed(0, attempt=2))
+    (notice,) = bench.front.messages(7)
+    assert notice.is_notice
+    await bench.deliver(
+        text(1, "a", turn="l2"),
+        superseded(2, turn="l2"),
+        text(1, "x", turn="l2", attempt=2),
+        done(1, turn="l2", attempt=2),
+    )
+    assert not bench.front.messages(7)[-1].is_notice
+
+
 async def test_what_was_shown_before_a_restart_is_not_shown_again(bench):
     first = text(1, "a")
     bench.source.add(first)

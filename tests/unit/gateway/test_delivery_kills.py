@@ -71,8 +71,12 @@ class GatedFront(MemoryFront):
     async def send(self, message: OutgoingMessage) -> Outcome:
         return await self._gated(lambda: MemoryFront.send(self, message))
 
-    async def edit(self, channel_id: int, message_id: int, text: str) -> Outcome:
-        return await self._gated(lambda: MemoryFront.edit(self, channel_id, message_id, text))
+    async def edit(
+        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+    ) -> Outcome:
+        return await self._gated(
+            lambda: MemoryFront.edit(self, channel_id, message_id, text, is_notice=is_notice)
+        )
 
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         return await self._gated(lambda: MemoryFront.delete(self, channel_id, message_id))
