@@ -6,7 +6,7 @@ import json
 import pytest
 
 from shared.errors import Fenced
-from shared.recording import Asked, Carried, Received, read_recording
+from shared.recording import Asked, Carried, Dropped, Received, read_recording
 from shared.segments import TurnDone, TurnFailed
 from shared.turns import StopReason, Target, TurnState, Usage
 from tests.support.tool_case import ToolCase, call, calling, saying
@@ -257,6 +257,38 @@ async def test_the_recording_plays_the_rounds_of_an_attempt_again():
     pipeline = pipeline_for(case.request, asked.target, 2)
     played = [segment for entry in second for segment in pipeline.play(entry)]
     assert [*played, *pipeline.flush()] == case.outbox.segments
+
+
+async def test_a_recording_of_two_rounds_gives_the_same_segments():
+    case = ToolCase(calling(ECHO, say="One. And"), saying("Two."), records_always=True)
+    await case.run()
+    (recording,) = case.outbox.recordings
+    entries = list(read_recording(recording))
+    (target,) = {entry.target for entry in entries if isinstance(entry, Asked)}
+    pipeline = pipeline_for(case.request, target, 1)
+    played = [segment for entry in entries for segment in pipeline.play(entry)]
+    played += pipeline.play(Dropped(entries=1))
+    assert [*played, *pipeline.flush()] == case.outbox.segments
+
+
+def test_an_answer_without_its_end_has_no_place_in_a_history():
+    request = ToolCase().request
+    with pytest.raises(RuntimeError):
+        pipeline_for(request, request.target, 1).answer(request.target)
+
+
+async def test_a_call_in_the_prose_of_a_custom_endpoint_goes_back_as_a_call():
+    prose = saying('Let me see.\n\necho({"text": "a result"})')
+    case = ToolCase(prose, saying("Found it."), target=Target(provider="my-box", model="m"))
+    outcome = await case.run()
+    assert outcome.tool_calls == 1
+    assert case.outbox.texts == ["Let me see.", "Found it."]
+    _, answer, result = case.bodies[1]["messages"]
+    assert "echo" not in answer["content"]
+    (sent,) = answer["tool_calls"]
+    assert sent["function"]["name"] == "echo"
+    assert json.loads(sent["function"]["arguments"]) == {"text": "a result"}
+    assert result["tool_call_id"] == sent["id"]
 
 
 async def test_a_paused_answer_is_continued_a_bounded_number_of_times():
