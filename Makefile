@@ -31,13 +31,13 @@ lint: install  ## Formatting, lints, layers, types.
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo && $(BIN)/mypy
 
 test: install  ## The tests: pure rooms, conformance, real Redis and databases, real processes.
-	$(BIN)/python -m pytest -q
+	$(BIN)/coverage run -m pytest -q tests/unit tests/integration
+	$(BIN)/python -m pytest -q tests/properties tests/conformance tests/acceptance
 
 conformance: install  ## The corpus alone, in every cutting (AREA=sse,usage chooses).
 	$(BIN)/python -m pytest -q tests/conformance $(if $(AREA),--area $(AREA)) --every-cut
 
-cov: install  ## The tests again under coverage, with the gates.
-	$(BIN)/coverage run -m pytest -q
+cov:  ## The coverage gates, over what the last `make test` ran in its own process.
 	$(BIN)/coverage report --fail-under=90 --skip-covered
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100 --show-missing --skip-covered
 
@@ -53,7 +53,7 @@ bench: install  ## Measure, as ratios side by side.
 faults: install  ## The long failure suite.
 	$(BIN)/python -m pytest -q -m faults
 
-ci: lint cov demo  ## What CI runs: lint, every test under coverage, the demo.
+ci: lint test cov demo  ## What CI runs: lint, every test, the coverage gates, the demo.
 
 clean:  ## Remove what the targets made.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist

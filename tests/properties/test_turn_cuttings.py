@@ -43,7 +43,7 @@ def delivered(parts: list[bytes], mode: str = "paragraph") -> list[Segment]:
 
 
 BODY = stream(TEXT)
-SHORT = stream(TEXT[:160], 3)
+SHORT = stream(TEXT[:64], 8)
 
 
 @pytest.mark.parametrize("mode", ["paragraph", "line", "sentence", "aggregated"])
