@@ -18,7 +18,8 @@ from shared.edges.streams import Entry, GroupReader
 from shared.errors import StoreError, StoreRejected, WireError
 from shared.failures import ErrorReport
 from shared.logs import fields
-from shared.wire import decode_report
+from shared.summaries import TurnSummary
+from shared.wire import decode_report, decode_summary
 
 BATCH: Final = 200
 """Reports of one transaction: 10 ms on SQLite, 20 ms on PostgreSQL."""
@@ -32,7 +33,9 @@ FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 """Between attempts while the database is away: quick after a restart, quiet in a long outage."""
 
-Write = Callable[[Sequence[ErrorReport]], Awaitable[int]]
+Reported = ErrorReport | TurnSummary
+"""What the errors stream carries: failures, and how turns ended."""
+Write = Callable[[Sequence[Reported]], Awaitable[int]]
 """Stores reports in one transaction and returns how many were new."""
 
 _log = logging.getLogger(__name__)
@@ -112,16 +115,16 @@ class Recorder:
             await self._record(entries)
 
     async def _record(self, entries: list[Entry]) -> None:
-        readable: list[tuple[Entry, ErrorReport]] = []
+        readable: list[tuple[Entry, Reported]] = []
         for entry in entries:
             try:
-                readable.append((entry, decode_report(entry.fields.get(b"v", b""))))
+                readable.append((entry, _reported(entry)))
             except WireError as exc:
                 await self._bury(entry, str(exc))
         if readable:
             await self._store(readable)
 
-    async def _store(self, batch: list[tuple[Entry, ErrorReport]]) -> None:
+    async def _store(self, batch: list[tuple[Entry, Reported]]) -> None:
         """Stores the batch; when it is refused, its halves, down to the entry that is at fault."""
         try:
             self.written += await self._write([report for _, report in batch])
@@ -156,3 +159,10 @@ class Recorder:
         if self._pauses:
             _log.warning("recorder.recovered", extra=fields(pauses=self._pauses))
         self._pauses = 0
+
+
+def _reported(entry: Entry) -> Reported:
+    """What an entry says: a summary under `t`, else a report. Raises `WireError`."""
+    if b"t" in entry.fields:
+        return decode_summary(entry.fields[b"t"])
+    return decode_report(entry.fields.get(b"v", b""))

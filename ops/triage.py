@@ -6,13 +6,14 @@ so that both show the same. Every query has a limit and walks an index, newest f
 
 import math
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, Row, Select, and_, case, func, or_, select
 
 from ops.store.engine import Database
-from ops.store.tables import error_groups, error_logs
+from ops.store.tables import error_groups, error_logs, turn_failures, turn_stats
 
 MAX_ROWS: Final = 1_000
 """Rows of one answer; more is an export, which pages."""
@@ -103,6 +104,8 @@ class CauseRecord(msgspec.Struct, frozen=True, kw_only=True):
     first_version: str
     last_version: str
     seen_count: int
+    resolved_at: datetime | None
+    regressed_at: datetime | None
 
 
 class TopCause(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +116,7 @@ class TopCause(msgspec.Struct, frozen=True, kw_only=True):
     category: str
     title: str
     status: str
+    regressed_at: datetime | None
     errors: int
     guilds: int
     keys: int
@@ -129,6 +133,46 @@ class Spike(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     errors: int
     usual: float
+
+
+class RateBy(StrEnum):
+    """What rates can be told apart by."""
+
+    MODEL = "model"
+    PROVIDER = "provider"
+    GUILD = "guild"
+    KEY = "key"
+    VERSION = "version"
+
+
+_RATE_COLUMNS: Final = {
+    RateBy.MODEL: "model",
+    RateBy.PROVIDER: "provider",
+    RateBy.GUILD: "guild_id",
+    RateBy.KEY: "key_id",
+    RateBy.VERSION: "worker_version",
+}
+"""The column that both tables have for it."""
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """Turns and failures of a model, a guild, ... `value` '' is none (a DM, no key).
+
+    `failures` are attempts that need an operator, `expected` those that do not; a turn that failed
+    once and then succeeded has one of them, and is no failed turn.
+    """
+
+    value: str
+    turns: int = 0
+    failed_turns: int = 0
+    cancelled: int = 0
+    failures: int = 0
+    expected: int = 0
+
+    @property
+    def per_1000(self) -> float | None:
+        """Failed turns per 1,000; None where no turn ended."""
+        return round(1000 * self.failed_turns / self.turns, 1) if self.turns else None
 
 
 class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +214,7 @@ async def top_causes(database: Database, wanted: ErrorFilter) -> list[TopCause]:
     )
     statement = (
         select(counted, groups.error_type, groups.category, groups.title, groups.status)
+        .add_columns(groups.regressed_at)
         .join(error_groups, groups.group_hash == counted.c.group_hash)
         .order_by(counted.c.errors.desc(), counted.c.group_hash)
         .limit(min(wanted.limit, MAX_ROWS))
@@ -202,7 +247,7 @@ async def spikes(
         select(groups.group_hash, groups.error_type, groups.category, groups.title)
         .add_columns(counted.c.recent, counted.c.total)
         .join(counted, groups.group_hash == counted.c.group_hash)
-        .where(groups.status == "open", counted.c.recent >= MIN_SPIKE)
+        .where(_is_heard(now), counted.c.recent >= MIN_SPIKE)
     )
     async with database.begin() as connection:
         rows = [dict(row._mapping) for row in await connection.execute(statement)]
@@ -213,6 +258,12 @@ async def spikes(
         if recent >= factor * usual:
             found.append(Spike(**row, errors=recent, usual=round(usual, 2)))
     return sorted(found, key=_deviation, reverse=True)
+
+
+def _is_heard(now: datetime) -> ColumnElement[bool]:
+    """Causes that may wake somebody: open ones, and those whose mute has ended."""
+    groups = error_groups.c
+    return or_(groups.status == "open", and_(groups.status == "muted", groups.muted_until <= now))
 
 
 def _deviation(spike: Spike) -> float:
@@ -244,6 +295,43 @@ async def error_detail(database: Database, error: ErrorRecord) -> ErrorDetail:
         turn = await list_errors(database, ErrorFilter(turn_id=error.turn_id, limit=MAX_ROWS))
     cause = CauseRecord(**row._mapping) if row is not None else None
     return ErrorDetail(error=error, cause=cause, turn=turn[::-1])
+
+
+async def rates(
+    database: Database, by: RateBy, *, since: datetime, guild_id: int | None = None
+) -> list[Rate]:
+    """Ended turns and failures by one of their facts, the most failures per turn first."""
+    name = _RATE_COLUMNS[by]
+    stats, failures = turn_stats.c, turn_failures.c
+    hour = since.replace(minute=0, second=0, microsecond=0)
+    turns = select(
+        stats[name], func.sum(stats.turns), func.sum(stats.failed), func.sum(stats.cancelled)
+    ).where(stats.bucket >= hour)
+    failed = select(failures[name], func.count(), func.sum(failures.is_expected)).where(
+        failures.created_at >= hour
+    )
+    if guild_id is not None:
+        turns = turns.where(stats.guild_id == guild_id)
+        failed = failed.where(failures.guild_id == guild_id)
+    async with database.begin() as connection:
+        ended = list(await connection.execute(turns.group_by(stats[name])))
+        counted = list(await connection.execute(failed.group_by(failures[name])))
+    found: dict[str, Rate] = {}
+    for value, *numbers in ended:
+        whole, lost, stopped = map(int, numbers)
+        found[_named(value)] = Rate(
+            value=_named(value), turns=whole, failed_turns=lost, cancelled=stopped
+        )
+    for value, attempts, expected in counted:
+        old = found.get(_named(value)) or Rate(value=_named(value))
+        found[old.value] = msgspec.structs.replace(
+            old, failures=int(attempts) - int(expected), expected=int(expected)
+        )
+    return sorted(found.values(), key=lambda rate: (-(rate.per_1000 or 0.0), rate.value))
+
+
+def _named(value: object) -> str:
+    return str(value) if value else ""
 
 
 async def count_errors(database: Database) -> int:

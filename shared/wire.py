@@ -10,6 +10,7 @@ import msgspec
 from shared.errors import RequestTooLarge, WireError, WireVersionError
 from shared.failures import ErrorReport, FaultDetails
 from shared.segments import TurnEvent
+from shared.summaries import TurnSummary
 from shared.turns import MAX_REQUEST_BYTES, Route, TurnOutcome, TurnRequest
 
 WIRE_VERSION = 1
@@ -25,6 +26,7 @@ _route = msgspec.json.Decoder(Route)
 _report = msgspec.json.Decoder(ErrorReport)
 _outcome = msgspec.json.Decoder(TurnOutcome)
 _details = msgspec.json.Decoder(FaultDetails)
+_summary = msgspec.json.Decoder(TurnSummary)
 
 
 class _Version(msgspec.Struct):
@@ -109,3 +111,11 @@ def decode_fault_details(payload: bytes) -> FaultDetails:
         return _details.decode(payload)
     except msgspec.DecodeError as exc:
         raise WireError(f"not the details of a fault: {exc}") from exc
+
+
+def decode_summary(payload: bytes) -> TurnSummary:
+    """Decodes the summary of a turn. Raises `WireError` on anything else."""
+    try:
+        return _summary.decode(payload)
+    except msgspec.DecodeError as exc:
+        raise WireError(f"not the summary of a turn: {exc}") from exc

@@ -5,13 +5,16 @@ to be cancelled or fenced; `FleetWorker` ends whatever it leaves open.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from shared import __version__
 from shared.causes import Cause
-from shared.errors import WireError
+from shared.errors import StoreUnavailable, WireError
 from shared.failures import ErrorReport, FailureCategory, Fault, ReportCategory, Severity
 from shared.logs import bound, fields
 from shared.segments import TurnFailed
+from shared.summaries import TurnSummary
 from shared.turns import TurnOutcome, TurnRequest, TurnState
 from shared.wire import decode_turn_request
 from worker.edges.fleet.lease import Lease
@@ -25,7 +28,8 @@ async def run_turn(ctx: dict[Any, Any], turn_id: str) -> None:
     """Answers a turn.
 
     Args:
-        ctx: `leases` by turn id, the `runner`, and `outbox_of`, which opens a lease's way back.
+        ctx: `leases` by turn id, the `runner`, `outbox_of`, which opens a lease's way back, and
+            `count`, which takes the summary of the turn for the statistics, where there is one.
         turn_id: the turn; its request lies in the lease.
     """
     lease: Lease = ctx["leases"][turn_id]
@@ -44,6 +48,7 @@ async def run_turn(ctx: dict[Any, Any], turn_id: str) -> None:
     ):
         outcome = await runner.run(request, outbox, lease.stopped)
         _log_turn(request, outcome, lease)
+        await _count_turn(ctx, request, outcome, lease)
 
 
 async def _refuse(runner: TurnRunner, outbox: Outbox, lease: Lease, exc: WireError) -> None:
@@ -72,6 +77,40 @@ async def _refuse(runner: TurnRunner, outbox: Outbox, lease: Lease, exc: WireErr
     )
     outcome = TurnOutcome(state=TurnState.FAILED, segments=0, cause=Cause.INTERNAL_ERROR)
     await outbox.finish(event, outcome)
+
+
+async def _count_turn(
+    ctx: dict[Any, Any], request: TurnRequest, outcome: TurnOutcome, lease: Lease
+) -> None:
+    """Sends the numbers of the canonical line to the recorder. The turn is over: nothing waits."""
+    count: Callable[[TurnSummary], Awaitable[None]] | None = ctx.get("count")
+    if count is None:
+        return
+    route, claimed = request.route, lease.claimed
+    summary = TurnSummary(
+        turn_id=request.turn_id,
+        attempt=lease.token.attempt,
+        ended_ms=ctx["runner"].clock.epoch_ms(),
+        state=outcome.state,
+        user_id=route.user_id,
+        channel_id=route.channel_id,
+        guild_id=route.guild_id,
+        provider=request.target.provider,
+        model=request.target.model,
+        serving_provider=outcome.serving_provider,
+        credential_source=request.credential_source,
+        worker_version=__version__,
+        cause=outcome.cause,
+        segments=outcome.segments,
+        usage=outcome.usage,
+        queued_ms=claimed.claimed_ms - claimed.enqueued_ms,
+        first_segment_ms=outcome.first_segment_ms,
+        elapsed_ms=outcome.elapsed_ms,
+    )
+    try:
+        await count(summary)
+    except StoreUnavailable as exc:
+        log.warning("turn.uncounted", extra=fields(reason=str(exc)))
 
 
 def _log_turn(request: TurnRequest, outcome: TurnOutcome, lease: Lease) -> None:

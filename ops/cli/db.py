@@ -4,6 +4,7 @@ Comes in: the settings. Goes out: a database with this version's tables.
 """
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from ops.cli.output import Output, OutputFormat, print_record, say
 from ops.cli.session import database
 from ops.store.migrate import SchemaState, schema_state
 from ops.store.migrate import upgrade as bring_up
+from ops.store.retention import forget_old
 from ops.triage import count_errors
 
 app = typer.Typer(help="The operators' database.", no_args_is_help=True)
@@ -53,3 +55,14 @@ def status(
         say("An upgrade is due: turnfleet db upgrade")
         if check:
             raise typer.Exit(Exit.FOUND)
+
+
+@app.command()
+def maintain(output: Output = OutputFormat.TABLE) -> None:
+    """Deletes what is older than its retention, in small steps. For cron, once a day."""
+
+    async def run() -> dict[str, int]:
+        async with database(read_only=False) as opened:
+            return await forget_old(opened, datetime.now(UTC))
+
+    print_record(asyncio.run(run()), output)

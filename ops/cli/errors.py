@@ -16,21 +16,26 @@ from ops.cli.output import (
     OutputFormat,
     print_record,
     print_records,
+    say,
     say_block,
     say_title,
 )
 from ops.cli.session import database, span
+from ops.store.causes import Verdict, decide
 from ops.triage import (
     MAX_ROWS,
     MIN_ID_CHARS,
     ErrorDetail,
     ErrorFilter,
     ErrorRecord,
+    Rate,
+    RateBy,
     Spike,
     TopCause,
     error_detail,
     find_error,
     list_errors,
+    rates,
     spikes,
     top_causes,
 )
@@ -60,6 +65,7 @@ TOP_COLUMNS: Final = (
 )
 SPIKE_COLUMNS: Final = ("errors", "usual", "error_type", "group_hash", "title")
 TURN_COLUMNS: Final = ("created_at", "attempt", "error_type", "http_status", "error_message")
+RATE_SHOWN: Final = ("per_1000", "turns", "failed_turns", "cancelled", "failures", "expected")
 SHORT_CHARS: Final = 12
 """Of ids and hashes in tables: enough to name one; `show` takes it."""
 
@@ -75,6 +81,8 @@ Worker = Annotated[str | None, typer.Option(help="A worker's id.")]
 Turn = Annotated[str | None, typer.Option(help="A turn's id.")]
 Category = Annotated[str | None, typer.Option(help="api_error, rate_limit, timeout, ...")]
 Containing = Annotated[str | None, typer.Option("--text", help="Part of the message.")]
+Hash = Annotated[str, typer.Argument(help="A cause's hash, or its beginning.")]
+Note = Annotated[str | None, typer.Option(help="Why, for whoever looks next.")]
 Limit = Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="How many at most.")]
 
 
@@ -194,6 +202,70 @@ def show(
             return await error_detail(opened, found[0])
 
     _print_detail(asyncio.run(ask()), output)
+
+
+@app.command()
+def rate(
+    since: Since = "24h",
+    by: Annotated[RateBy, typer.Option(help="What is told apart.")] = RateBy.MODEL,
+    guild: Guild = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Failures per 1,000 ended turns, by whole hours; expected failures count apart."""
+    oldest = datetime.now(UTC) - span(since)
+
+    async def ask() -> list[Rate]:
+        async with database() as opened:
+            return await rates(opened, by, since=oldest, guild_id=guild)
+
+    found = asyncio.run(ask())
+    records = [
+        {by.value: one.value} | msgspec.structs.asdict(one) | {"per_1000": one.per_1000}
+        for one in found
+    ]
+    print_records(records, (by.value, *RATE_SHOWN), output, empty="No turns have ended.")
+
+
+@app.command()
+def mute(
+    cause: Hash,
+    until: Annotated[str | None, typer.Option("--for", metavar="SPAN", help="How long.")] = None,
+    note: Note = None,
+) -> None:
+    """Mutes a cause: it is counted, but no spike and no alarm. Without --for it stays muted."""
+    end = datetime.now(UTC) + span(until) if until else None
+    _decide(cause, Verdict(status="muted", muted_until=end, note=note))
+
+
+@app.command()
+def resolve(
+    cause: Hash,
+    version: Annotated[
+        str | None, typer.Option("--in", help="The version that has the cure.")
+    ] = None,
+    note: Note = None,
+) -> None:
+    """Marks a cause as mended. When it comes again it is open, and marked as regressed."""
+    _decide(cause, Verdict(status="resolved", resolved_in=version, note=note))
+
+
+@app.command()
+def reopen(cause: Hash, note: Note = None) -> None:
+    """Opens a cause that was muted or resolved."""
+    _decide(cause, Verdict(status="open", note=note))
+
+
+def _decide(cause: str, verdict: Verdict) -> None:
+    async def run() -> list[str]:
+        async with database(read_only=False) as opened:
+            return await decide(opened, cause, verdict, datetime.now(UTC))
+
+    found = asyncio.run(run())
+    if not found:
+        raise NotFound(f"there is no cause {cause}; `turnfleet errors top` has them")
+    if len(found) > 1:
+        raise ConfigError(f"several causes begin with {cause}; give more of the hash")
+    say(f"{found[0]} is {verdict.status}.")
 
 
 def _print_detail(detail: ErrorDetail, output: OutputFormat) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from ops.cli.session import redis_url, settings_now
-from ops.recorder import Recorder
+from ops.recorder import Recorder, Reported
 from ops.store.engine import Database, database_url
 from ops.store.errors import write_reports
 from ops.store.migrate import upgrade
@@ -32,7 +32,6 @@ from shared.edges.reporter import Reporter, stream_sender
 from shared.edges.spool import Spool
 from shared.edges.streams import GroupReader
 from shared.errors import StoreError
-from shared.failures import ErrorReport
 from shared.keys import RECORDER_GROUP, Keys
 from shared.logs import fields, secrets_of, start_logs, watch_loop
 
@@ -120,7 +119,7 @@ def _recorder(parts: _Parts) -> Recorder:
         consumer=f"recorder-{socket.gethostname()}",
     )
 
-    async def write(reports: Sequence[ErrorReport]) -> int:
+    async def write(reports: Sequence[Reported]) -> int:
         return await write_reports(parts.database, reports, datetime.now(UTC))
 
     async def prepare() -> None:

@@ -1,9 +1,9 @@
 """A failed turn as a folder that someone can attach to a bug report, and read back from it.
 
 Comes in: what Redis knows of a turn. Goes out: `turn.json` and, for each recorded attempt, its
-recording (`attempt-1.rec`, for `turns replay --recorded`) and the plain bytes of each of
-the provider's answers (`attempt-1-1.sse`, for `turnfleet normalize`). Keys, prompts and the ids of people, channels
-and servers are not in it; the model's reply is, since the bug is in that.
+recording (`attempt-1.rec`, for `turns replay --recorded`) and the plain bytes of each answer of the
+provider (`attempt-1-1.sse`, for `turnfleet normalize`). Keys, prompts and the ids of people,
+channels and servers are not in it; the model's reply is, since the bug is in that.
 """
 
 from collections.abc import Iterable, Sequence

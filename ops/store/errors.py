@@ -1,69 +1,136 @@
-"""Writes error reports: rows, and the groups they belong to, in one transaction.
+"""Writes what the fleet reports: errors and their causes, failures, ended turns and their cost.
 
-Comes in: reports. Goes out: rows, once per report id, however often it is delivered. The recorder
-calls it.
+Comes in: reports and summaries. Goes out: rows, once per id, however often it is delivered, in one
+transaction. The recorder calls it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Insert, case
+from sqlalchemy import Insert, Table, case
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ops.store.engine import Database
-from ops.store.rows import Row, error_row, group_rows, makes_a_row
-from ops.store.tables import error_groups, error_logs
+from ops.store.rows import (
+    Row,
+    error_row,
+    failure_row,
+    group_rows,
+    makes_a_row,
+    stats_rows,
+    usage_row,
+)
+from ops.store.tables import error_groups, error_logs, turn_failures, turn_stats, usage_ledger
 from shared.errors import StoreRejected
 from shared.failures import ErrorReport
+from shared.redaction import clean
+from shared.summaries import TurnSummary
+
+T = TypeVar("T", ErrorReport, TurnSummary)
+Record = ErrorReport | TurnSummary
 
 
-async def write_reports(
-    database: Database, reports: Sequence[ErrorReport], received: datetime
-) -> int:
-    """Writes the rows of the reports that need an operator. Returns how many were new.
+async def write_reports(database: Database, records: Sequence[Record], received: datetime) -> int:
+    """Writes the rows of what was reported. Returns how many errors for an operator were new.
 
     A cancelled call has written all of them or none.
 
     Raises:
-        StoreRejected: at least one report cannot be stored; none was.
+        StoreRejected: at least one record cannot be stored; none was.
         StoreUnavailable: the database cannot now; none was stored.
     """
-    by_id = {report.id: _row(report, received) for report in reports if makes_a_row(report)}
-    if not by_id:
+    rows = _rows_of(records, received)
+    if not rows.failures and not rows.turns:
         return 0
     async with database.begin() as connection:
-        new = await _insert_new(connection, list(by_id.values()))
-        groups = group_rows(by_id[one] for one in by_id if one in new)
+        await _insert_new(connection, turn_failures, rows.failures)
+        await _count_turns(connection, rows.turns)
+        new = await _insert_new(connection, error_logs, rows.errors)
+        groups = group_rows(row for row in rows.errors if row["id"] in new)
         if groups:
             await connection.execute(_upsert_groups(connection.dialect.name), groups)
     return len(new)
 
 
-def _row(report: ErrorReport, received: datetime) -> Row:
+class _Rows(NamedTuple):
+    """The rows of a batch by table. A turn comes with its worker's version."""
+
+    errors: list[Row]
+    failures: list[Row]
+    turns: list[tuple[Row, str]]
+
+
+def _rows_of(records: Sequence[Record], received: datetime) -> _Rows:
+    reports = {one.id: one for one in records if isinstance(one, ErrorReport)}
+    summaries = [one for one in records if isinstance(one, TurnSummary)]
+    turns = [
+        (_made(usage_row, one, one.turn_id, received), clean(one.worker_version))
+        for one in summaries
+    ]
+    return _Rows(
+        errors=[
+            _made(error_row, one, one.id, received) for one in reports.values() if makes_a_row(one)
+        ],
+        failures=[_made(failure_row, one, one.id, received) for one in reports.values()],
+        turns=list({str(row["id"]): (row, version) for row, version in turns}.values()),
+    )
+
+
+def _made(make: Callable[[T, datetime], Row], record: T, name: str, received: datetime) -> Row:
     try:
-        return error_row(report, received)
+        return make(record, received)
     except (ArithmeticError, LookupError, TypeError, ValueError) as exc:
-        raise StoreRejected(f"report {report.id} makes no row: {exc!r}") from exc
+        raise StoreRejected(f"report {name} makes no row: {exc!r}") from exc
 
 
-async def _insert_new(connection: AsyncConnection, rows: list[Row]) -> set[str]:
+async def _count_turns(connection: AsyncConnection, turns: list[tuple[Row, str]]) -> None:
+    """Enters turns into the ledger, and counts those that were not there yet."""
+    new = await _insert_new(connection, usage_ledger, [row for row, _ in turns])
+    counts = stats_rows(turn for turn in turns if turn[0]["id"] in new)
+    if counts:
+        await connection.execute(_upsert_stats(connection.dialect.name), counts)
+
+
+async def _insert_new(connection: AsyncConnection, table: Table, rows: list[Row]) -> set[str]:
     """Inserts the rows whose ids are not there yet. Returns those ids."""
+    if not rows:
+        return set()
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(error_logs).on_conflict_do_nothing(index_elements=["id"])
-    result = await connection.execute(statement.returning(error_logs.c.id), rows)
+    statement = dialect.insert(table).on_conflict_do_nothing(index_elements=["id"])
+    result = await connection.execute(statement.returning(table.c.id), rows)
     return set(result.scalars())
 
 
+def _upsert_stats(dialect_name: str) -> Insert:
+    dialect = postgresql if dialect_name == "postgresql" else sqlite
+    statement = dialect.insert(turn_stats)
+    new, old = statement.excluded, turn_stats.c
+    upsert: Insert = statement.on_conflict_do_update(
+        index_elements=[column.name for column in turn_stats.primary_key],
+        set_={name: old[name] + new[name] for name in ("turns", "failed", "cancelled")},
+    )
+    return upsert
+
+
 def _upsert_groups(dialect_name: str) -> Insert:
-    """Adds counts to the groups that are there, and widens their span of time."""
+    """Adds counts to the groups that are there, and widens their span of time.
+
+    A resolved cause that comes again is open again. Where it was resolved in a version, what the
+    version before it still reports does not count.
+    """
     dialect = postgresql if dialect_name == "postgresql" else sqlite
     statement = dialect.insert(error_groups)
     new, old = statement.excluded, error_groups.c
     is_earlier, is_later = new.first_seen < old.first_seen, new.last_seen >= old.last_seen
+    is_fixed_here = old.resolved_in.is_(None) | (new.last_version != old.last_version)
+    is_back = (old.status == "resolved") & is_fixed_here & (new.last_seen > old.resolved_at)
     upsert: Insert = statement.on_conflict_do_update(
         index_elements=["group_hash"],
         set_={
+            "status": case((is_back, "open"), else_=old.status),
+            "regressed_at": case((is_back, new.last_seen), else_=old.regressed_at),
             "seen_count": old.seen_count + new.seen_count,
             "first_seen": case((is_earlier, new.first_seen), else_=old.first_seen),
             "first_version": case((is_earlier, new.first_version), else_=old.first_version),

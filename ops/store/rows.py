@@ -11,6 +11,8 @@ from typing import Final, cast
 from ops.store.fingerprint import GROUP_VERSION, group_hash
 from shared.failures import ErrorReport, Severity
 from shared.redaction import clean, redact_value
+from shared.summaries import TurnSummary
+from shared.turns import TurnState
 
 Row = dict[str, object]
 
@@ -42,6 +44,18 @@ _SAME_NAMES: Final = (
     "schema_version",
 )
 
+_FAILURE_NAMES: Final = (
+    "id",
+    "error_type",
+    "turn_id",
+    "attempt",
+    "guild_id",
+    "user_id",
+    "provider",
+    "model",
+    "key_id",
+)
+
 
 def makes_a_row(report: ErrorReport) -> bool:
     """Whether the failure needs an operator. Expected ones stay in the logs."""
@@ -69,6 +83,71 @@ def error_row(report: ErrorReport, received: datetime) -> Row:
         "notice": "shown" if report.shown else "none",
         "error_metadata": metadata,
     }
+
+
+def failure_row(report: ErrorReport, received: datetime) -> Row:
+    """The short row of a failed attempt, expected or not."""
+    created, _ = _moment(report, received)
+    source = report.credential_source
+    row: Row = {name: _cleaned(getattr(report, name)) for name in _FAILURE_NAMES}
+    return row | {
+        "created_at": created,
+        "category": report.category.value,
+        "is_expected": int(not makes_a_row(report)),
+        "group_hash": group_hash(report),
+        "credential_source": source.value if source else None,
+        "worker_version": clean(report.worker_version or ""),
+    }
+
+
+def usage_row(summary: TurnSummary, received: datetime) -> Row:
+    """The row of an ended turn in the ledger."""
+    usage = summary.usage
+    return {
+        "id": clean(f"{summary.turn_id}/{summary.attempt}"),
+        "created_at": _near(summary.ended_ms, received) or received,
+        "turn_id": clean(summary.turn_id),
+        "attempt": summary.attempt,
+        "state": summary.state.value,
+        "guild_id": summary.guild_id,
+        "user_id": summary.user_id,
+        "provider": clean(summary.provider),
+        "model": clean(summary.model),
+        "serving_provider": _cleaned(summary.serving_provider),
+        "key_id": _cleaned(summary.key_id),
+        "credential_source": summary.credential_source.value,
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "reasoning_tokens": usage.reasoning,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+        "cost": usage.cost,
+    }
+
+
+def stats_rows(rows: Iterable[tuple[Row, str]]) -> list[Row]:
+    """Counts ledger rows, each with its worker's version, by hour and what they have in common."""
+    counts: dict[tuple[object, ...], Row] = {}
+    for row, version in rows:
+        created = cast("datetime", row["created_at"])
+        common: Row = {
+            "bucket": created.replace(minute=0, second=0, microsecond=0),
+            "guild_id": row["guild_id"] or 0,
+            "provider": row["provider"],
+            "model": row["model"],
+            "key_id": row["key_id"] or "",
+            "worker_version": version,
+        }
+        entry = counts.setdefault(
+            tuple(common.values()), common | {"turns": 0, "failed": 0, "cancelled": 0}
+        )
+        for name, is_so in (
+            ("turns", True),
+            ("failed", row["state"] in {TurnState.FAILED, TurnState.DEAD}),
+            ("cancelled", row["state"] == TurnState.CANCELLED),
+        ):
+            entry[name] = cast("int", entry[name]) + int(is_so)
+    return [counts[key] for key in sorted(counts, key=str)]
 
 
 def group_rows(rows: Iterable[Row]) -> list[Row]:
@@ -99,13 +178,20 @@ def _group_row(name: str, members: list[Row]) -> Row:
 def _moment(report: ErrorReport, received: datetime) -> tuple[datetime, dict[str, object]]:
     metadata = redact_value(report.metadata)
     kept = dict(metadata) if isinstance(metadata, dict) else {}
-    try:
-        created = datetime.fromtimestamp(report.created_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
+    created = _near(report.created_ms, received)
+    if created is None:
+        # As text: a wrong clock may claim more than 64 bits.
         return received, kept | {"claimed_ms": str(report.created_ms)}
-    if abs(created - received) > CLOCK_TOLERANCE:
-        return received, kept | {"claimed_ms": report.created_ms}
     return created, kept
+
+
+def _near(claimed_ms: int, received: datetime) -> datetime | None:
+    """The moment that a process claims, None if its clock is surely wrong."""
+    try:
+        moment = datetime.fromtimestamp(claimed_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return moment if abs(moment - received) <= CLOCK_TOLERANCE else None
 
 
 def _cleaned(value: object) -> object:

@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlalchemy import CheckConstraint, Column, Index, Integer, MetaData, Table, Text, text
 
-from ops.store.types import Facts, Moment, SmallInt, WideInt
+from ops.store.types import Facts, Moment, Real, SmallInt, WideInt
 
 SCHEMA: Final = MetaData(
     naming_convention={
@@ -104,7 +104,83 @@ error_groups: Final = Table(
     Column("first_version", Text, nullable=False),
     Column("last_version", Text, nullable=False),
     Column("seen_count", WideInt, nullable=False, server_default=text("0")),
+    Column("resolved_at", Moment),
+    Column("regressed_at", Moment),
     CheckConstraint("status IN ('open', 'muted', 'resolved')", name="status_check"),
     sqlite_strict=True,
 )
 Index("error_groups_last_seen", error_groups.c.status, error_groups.c.last_seen)
+
+turn_failures: Final = Table(
+    "turn_failures",
+    SCHEMA,
+    # Every failed attempt, expected or not, in a hundred bytes: what rates and spikes count.
+    Column("seq", WideInt, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("created_at", Moment, nullable=False),
+    Column("category", Text, nullable=False),
+    Column("error_type", Text, nullable=False),
+    Column("is_expected", SmallInt, nullable=False),
+    Column("group_hash", Text, nullable=False),
+    Column("turn_id", Text),
+    Column("attempt", Integer),
+    Column("guild_id", WideInt),
+    Column("user_id", WideInt),
+    Column("provider", Text),
+    Column("model", Text),
+    Column("key_id", Text),
+    Column("credential_source", Text),
+    Column("worker_version", Text, nullable=False, server_default=text("''")),
+    sqlite_strict=True,
+)
+Index("turn_failures_created", turn_failures.c.created_at)
+Index("turn_failures_cause", turn_failures.c.error_type, turn_failures.c.created_at)
+Index("turn_failures_guild", turn_failures.c.guild_id, turn_failures.c.created_at)
+
+turn_stats: Final = Table(
+    "turn_stats",
+    SCHEMA,
+    # The denominators of rates: ended turns by hour. 0 and '' stand for what a turn did not have.
+    Column("bucket", Moment, primary_key=True),
+    Column("guild_id", WideInt, primary_key=True, autoincrement=False),
+    Column("provider", Text, primary_key=True),
+    Column("model", Text, primary_key=True),
+    Column("key_id", Text, primary_key=True),
+    Column("worker_version", Text, primary_key=True),
+    Column("turns", WideInt, nullable=False, server_default=text("0")),
+    Column("failed", WideInt, nullable=False, server_default=text("0")),
+    Column("cancelled", WideInt, nullable=False, server_default=text("0")),
+    sqlite_strict=True,
+)
+
+usage_ledger: Final = Table(
+    "usage_ledger",
+    SCHEMA,
+    # Tokens and cost, null where the provider did not say: a count is never made up.
+    Column("seq", WideInt, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("created_at", Moment, nullable=False),
+    Column("turn_id", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("guild_id", WideInt),
+    Column("user_id", WideInt, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("serving_provider", Text),
+    Column("key_id", Text),
+    Column("credential_source", Text, nullable=False),
+    Column("input_tokens", WideInt),
+    Column("output_tokens", WideInt),
+    Column("reasoning_tokens", WideInt),
+    Column("cache_read_tokens", WideInt),
+    Column("cache_write_tokens", WideInt),
+    Column("cost", Real),
+    sqlite_strict=True,
+)
+Index("usage_ledger_created", usage_ledger.c.created_at)
+Index("usage_ledger_guild", usage_ledger.c.guild_id, usage_ledger.c.created_at)
+Index("usage_ledger_user", usage_ledger.c.user_id, usage_ledger.c.created_at)
+Index(
+    "usage_ledger_model", usage_ledger.c.provider, usage_ledger.c.model, usage_ledger.c.created_at
+)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, DateTime, Dialect, Integer, SmallInteger, Text
+from sqlalchemy import REAL, BigInteger, DateTime, Dialect, Double, Integer, SmallInteger, Text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -16,6 +16,9 @@ WideInt = BigInteger().with_variant(Integer(), "sqlite")
 """64 bits: snowflakes and counters. SQLite's INTEGER has them anyway."""
 SmallInt = SmallInteger().with_variant(Integer(), "sqlite")
 """16 bits on PostgreSQL: severities, statuses, attempts."""
+
+Real: TypeEngine[float] = Double().with_variant(REAL(), "sqlite")
+"""A fraction in 64 bits; SQLite's FLOAT is not strict, its REAL is."""
 
 
 class Moment(TypeDecorator[datetime]):

@@ -22,12 +22,14 @@ import msgspec
 from redis.asyncio import Redis
 
 from shared import __version__
+from shared.edges.redis import within
 from shared.edges.spool import Spool, lines_of
 from shared.failures import SNIPPET_CHARS, ErrorReport, Fault, ReportCategory, Severity
 from shared.keys import Keys
 from shared.logs import DIAGNOSTICS, fields
 from shared.redaction import clean, clip, redact_counted, redact_value
 from shared.secrets import Secret
+from shared.summaries import TurnSummary
 from shared.wire import encode_json
 
 SEND_LIMIT_S: Final = 0.25
@@ -61,6 +63,18 @@ def stream_sender(redis: Redis, keys: Keys) -> Send:
     async def send(payload: bytes) -> None:
         # No MAXLEN: it would drop the oldest, unread reports while the database is down.
         await redis.xadd(keys.errors, {"v": payload})
+
+    return send
+
+
+def summary_sender(redis: Redis, keys: Keys) -> Callable[[TurnSummary], Awaitable[None]]:
+    """A sender of summaries: on the same stream, so that the same recorder counts each once.
+
+    The sender raises `StoreUnavailable`; a summary that is lost is a turn less in the statistics.
+    """
+
+    async def send(summary: TurnSummary) -> None:
+        await within(redis.xadd(keys.errors, {"t": encode_json(summary)}))
 
     return send
 

@@ -60,6 +60,13 @@ async def said(home: House, channel_id: int) -> list[LocalMessage]:
             await asyncio.sleep(0.05)
 
 
+async def counted(home: House, url: str) -> dict[str, int]:
+    """The ended turns that the recorder has counted, whatever their model."""
+    _, out, _ = await turnfleet(home, url, "errors", "rate", "-o", "json")
+    rows = json.loads(out) if out else []
+    return {name: sum(row[name] for row in rows) for name in ("turns", "failed_turns")}
+
+
 async def ask(home: House, channel_id: int, model: str) -> str:
     target = Target(provider="rehearsal", model=model)
     number = await home.channel.say(channel_id, "hello?", guild_id=GUILD, target=target)
@@ -126,6 +133,9 @@ async def test_a_replay_that_fails_has_its_own_error_and_generation(server: Redi
         next_one = ("turns", "replay", f"{turn_id}.2", "--with", "model=plain", "--yes", "--wait")
         assert (await turnfleet(home, server.url, *next_one))[0] == 0
         assert (await home.records.turn(f"{turn_id}.3")) is not None
+        async with asyncio.timeout(LIMIT_S):
+            while await counted(home, server.url) != {"turns": 3, "failed_turns": 2}:
+                await asyncio.sleep(0.2)
 
 
 async def test_a_recorded_attempt_plays_what_was_delivered(server: RedisServer, tmp_path: Path):
