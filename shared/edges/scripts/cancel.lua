@@ -6,6 +6,7 @@
 -- Answers: cancelled | stopping | finished | unknown
 -- Sent twice: a second stop of a running turn is one more entry of the list, which does no harm.
 --@include common
+--@include running
 local tid = ARGV[3]
 local m = redis.call('HMGET', KEYS[1], 'state', 'worker', 'guild', 'lane', 'key')
 local guild, lane = m[3], m[4]
@@ -33,5 +34,6 @@ if was_head and redis.call('LREM', parked_key(m[5]), 1, guild .. '|' .. lane) > 
   end
 end
 settle(tid, now_ms(), 'cancelled', POLICY.cancelled, '')
+pass_on(m[5])
 wake()
 return 'cancelled'

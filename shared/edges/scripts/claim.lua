@@ -45,9 +45,15 @@ local function start(tid, guild, lane, provider_key)
 end
 
 -- Takes a turn that nobody may start any more out of its lane; the lane goes on.
-local function drop_head(tid, guild, lane, is_known)
+-- `key` is nil where the turn's record is gone.
+local function drop_head(tid, guild, lane, key)
   redis.call('LPOP', lane_key(lane))
-  if is_known then settle(tid, now, 'failed', POLICY.expired, '') else leave_depth(guild) end
+  if key then
+    settle(tid, now, 'failed', POLICY.expired, '')
+    pass_on(key)
+  else
+    leave_depth(guild)
+  end
   if redis.call('LLEN', lane_key(lane)) > 0 then redis.call('RPUSH', guild_key(guild), lane) end
 end
 

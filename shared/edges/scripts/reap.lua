@@ -5,6 +5,9 @@
 -- ended although their workers live: such a call only starts a time of grace of one lease, in
 -- which the workers can beat.
 --
+-- The server's clock may be set back, by whoever corrects it. What then lies further ahead than any
+-- lease can is pulled near, or dead workers would keep their turns until the clock has caught up.
+--
 -- KEYS: leases
 -- ARGV: prefix, policy, how many at most
 -- Answers: a flat list; per turn: id, queued | cancelled | failed | dead
@@ -14,11 +17,16 @@
 local now = now_ms()
 local last = count(TOTALS, 'reaped')
 -- Noted now and then only: each note is an fsync, and every worker calls this twice a second.
-if now - last > POLICY.reap_gap_ms / 4 then redis.call('HSET', TOTALS, 'reaped', now) end
+if math.abs(now - last) > POLICY.reap_gap_ms / 4 then redis.call('HSET', TOTALS, 'reaped', now) end
 if last > 0 and now - last > POLICY.reap_gap_ms then
   redis.call('HSET', TOTALS, 'grace', now + POLICY.lease_ms)
 end
-if now < count(TOTALS, 'grace') then return {} end
+local latest, grace = now + POLICY.lease_ms, count(TOTALS, 'grace')
+if now < grace and grace <= latest then return {} end
+local beyond = '(' .. string.format('%.0f', latest)
+for _, tid in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], beyond, '+inf', 'LIMIT', 0, ARGV[3])) do
+  redis.call('ZADD', KEYS[1], latest, tid)
+end
 local answer = {}
 for _, tid in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[3])) do
   local state = 'gone'

@@ -1,4 +1,4 @@
--- What concerns running turns. Included after `common`; never sent alone.
+-- What concerns running turns and their slots. Included after `common`; never sent alone.
 
 -- Is this the attempt that may write? `attempt` nil asks for the claim only.
 local function is_current(tid, attempt, claim)
@@ -14,6 +14,11 @@ local function unpark(key)
   local guild, lane = string.sub(waiting, 1, bar - 1), string.sub(waiting, bar + 1)
   redis.call('RPUSH', guild_key(guild), lane)
   enter(guild)
+end
+
+-- A waiting turn ended. Its lane may have left the parking for a slot that nobody takes now.
+local function pass_on(key)
+  if count(RUN_KEY, key) < POLICY.key_running then unpark(key) end
 end
 
 -- Frees the slot of a running turn. With `back` the turn returns to the head of its lane.

@@ -140,6 +140,27 @@ async def test_a_parked_turn_can_be_stopped(queue: TurnQueue, client: Redis, key
     assert await client.exists(keys.parked("rehearsal:server")) == 0
 
 
+@pytest.mark.parametrize("end", ["expired", "stopped"])
+async def test_a_slot_of_a_key_that_a_turn_never_took_goes_to_the_next_lane(
+    queue: TurnQueue, client: Redis, keys: Keys, end: str
+):
+    """The first lane left the parking for it; its turn ends before it starts."""
+    queue = with_policy(queue, key_running=1)
+    await queue.admit(turn("l1", channel=1, guild=1))
+    (first,) = await queue.claim("w1", 10)
+    await queue.admit(turn("l2", channel=2, guild=2))
+    await queue.admit(turn("l3", channel=3, guild=3))
+    assert await queue.claim("w1", 10) == []
+    assert await within(client.llen(keys.parked("rehearsal:server"))) == 2
+    await queue.finish(first.token, TurnFailed(cause="x", category="internal"))
+    if end == "expired":
+        await within(client.hset(keys.turn("l2"), "deadline", "0"))
+    else:
+        assert await queue.cancel("l2") is Cancelled.CANCELLED
+    assert (await claim_one(queue)).token.turn_id == "l3"
+    assert await client.exists(keys.parked("rehearsal:server")) == 0
+
+
 async def test_a_claim_sent_twice_gets_the_same_turns(queue: TurnQueue, keys: Keys):
     await queue.admit(turn("l1", channel=1))
     await queue.admit(turn("l2", channel=2))

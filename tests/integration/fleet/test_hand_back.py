@@ -197,3 +197,21 @@ async def test_a_running_turn_is_stopped_through_its_worker(
 
 async def test_an_unknown_turn_cannot_be_stopped(queue: TurnQueue):
     assert await queue.cancel("nothing") is Cancelled.UNKNOWN
+
+
+async def test_a_clock_that_is_set_back_keeps_no_turn_with_a_dead_worker(
+    brief_leases: TurnQueue, client: Redis, keys: Keys
+):
+    queue = brief_leases
+    await admit_and_claim(queue)
+    hour_ms = 3_600_000
+    score = await client.zscore(keys.leases, "l1")
+    assert score is not None
+    ahead = int(score) + hour_ms
+    await client.zadd(keys.leases, {"l1": ahead})
+    await within(client.hset(keys.totals, mapping={"reaped": ahead, "grace": ahead}))
+    assert await queue.reap() == []
+    await lease_ended(queue)
+    assert await queue.reap() == [("l1", "queued")]
+    noted = await within(client.hget(keys.totals, "reaped"))
+    assert int(noted) < ahead
