@@ -8,7 +8,7 @@ had in hand is somebody else's by then. Promises, after the failure suite's numb
 - P2  a reply is the segments of the last attempt, each once, in order;
 - P3  the turns of a channel run one after the other, in the order of their prompts;
 - P5  afterwards nothing is left: no lease, lane, running count, guild or out entry;
-- P6  no process ends that nobody killed.
+- P6  no process ends that nobody killed, but one that starts while the server is away.
 """
 
 import asyncio
@@ -41,6 +41,8 @@ LIMIT_S = 240.0
 STALL_SHARE = 0.4
 """Of the deeds; the rest kills."""
 MOST_CRASHES = 3
+NO_START = 2
+"""The exit code of a process that refuses to start: it found no server."""
 TARGET = Target(provider="rehearsal", model="echo@60")
 
 
@@ -233,9 +235,11 @@ async def test_whatever_is_killed_each_channel_ends_with_its_replies(flavor: str
                     for line in await check_channel(running, channel, prompts)
                 ]
                 wrong += [f"left over: {name}" for name in await left_over(running)]
-                exits = {p.name: p.unexpected for p in running.processes if p.unexpected}
+                exits = [
+                    code for p in running.processes for code in p.unexpected if code != NO_START
+                ]
             finally:
                 history = "\n".join([f"seed {seed} on {flavor}", *nemesis.deeds, *wrong])
                 print(history)  # noqa: T201 - the history of a failure, beside the seed
             assert wrong == []
-            assert exits == {}
+            assert exits == []
