@@ -46,6 +46,8 @@ MAX_EVENTS: Final = 10_000
 """Prompts received and not taken; admission refuses at the same depth."""
 ALIVE_EVERY_S: Final = 5.0
 """How often the mark of life is written while everything that came is taken."""
+NOT_CONNECTED_S: Final = 0.5
+"""Asking our own connection costs nothing: answers go out as soon as it stands."""
 RETRY_STORE_S: Final = 0.5
 """How often a server that is away is asked again."""
 
@@ -267,7 +269,7 @@ class DiscordFront:
     async def _ask(self, call: Callable[[hikari.api.RESTClient], Awaitable[int]]) -> Outcome:
         rest = self._connection.rest
         if rest is None:
-            return Unavailable(reason="not_connected")
+            return Unavailable(reason="not_connected", retry_after_s=NOT_CONNECTED_S)
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 return Sent(message_id=await call(rest))

@@ -6,7 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from gateway.edges.discord import DiscordFront
+from gateway.edges.discord import NOT_CONNECTED_S, DiscordFront
 from gateway.edges.discord_connection import (
     IDENTIFY_FLOOR,
     DiscordConnection,
@@ -128,8 +128,7 @@ async def test_what_is_said_to_a_session_that_is_gone_is_found_in_the_history(di
     discord.sockets.sessions.clear()
     discord.sockets.cut_all()
     await say(discord, bot.channel_id, "meanwhile")
-    heard = await bot.heard(2)
-    assert heard[-1].endswith("meanwhile")
+    assert (await bot.heard(2))[-1].endswith("meanwhile")
     assert discord.sockets.identifies == 2
 
 
@@ -281,7 +280,9 @@ async def test_a_silent_history_or_typing_sign_does_no_harm(discord, bot):
 async def test_before_the_connection_everything_is_to_be_asked_again():
     front = DiscordFront(DiscordOptions(token="x", rest_url="http://127.0.0.1:1"), MemoryMarks())
     message = OutgoingMessage(channel_id=1, text="hi", nonce="n1")
-    assert await front.send(message) == Unavailable(reason="not_connected")
+    assert await front.send(message) == Unavailable(
+        reason="not_connected", retry_after_s=NOT_CONNECTED_S
+    )
     assert await front.history(1, after=0, limit=1) is None
     await front.typing(1)
     await front.close()
@@ -376,8 +377,7 @@ async def test_a_connection_that_ends_for_a_foreign_reason_is_opened_again(disco
     await discord.sockets.close_all(4003)
     discord.sockets.sessions.clear()
     await say(discord, bot.channel_id, "meanwhile")
-    heard = await bot.heard(2)
-    assert heard[-1].endswith("meanwhile")
+    assert (await bot.heard(2))[-1].endswith("meanwhile")
     assert discord.sockets.identifies == 2
 
 

@@ -21,7 +21,7 @@ from tests.support.gateway import segment_of
 from tests.support.servers import RedisServer, running_server
 
 KEYS = Keys()
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
