@@ -41,6 +41,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tools: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Tools that may run, by guild id, `dm`, or `*` for the others, as JSON: {"*": ["calculate"]}.
     The name `*` allows every installed tool. Nothing runs that nobody allowed."""
+    mcp: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """MCP servers by name, as JSON: an address, or the words of a command that speaks on stdio:
+    {"docs": "https://host/mcp", "files": ["npx", "-y", "a-server"]}."""
     delivery_mode: str = "paragraph"
     crash_policy: str = "supersede"
     """What happens to text already shown when a worker dies: `supersede` or `notice`."""
@@ -103,6 +106,7 @@ def data_dir(settings: Settings) -> Path:
 _JSON_EXAMPLES = {
     "endpoints": '{"openai": "https://..."}',
     "tools": '{"*": ["calculate"]}',
+    "mcp": '{"docs": "https://host/mcp"}',
 }
 """The settings that are JSON, each with an example."""
 

@@ -33,6 +33,7 @@ from worker.edges.fleet.mishaps import Mishap, report_of
 from worker.edges.fleet.worker import FleetWorker
 from worker.edges.http import HttpEdge
 from worker.edges.keys import KeyPools
+from worker.edges.mcp import McpServers, prefixes
 from worker.edges.outbox import Outbox
 from worker.edges.tools import Toolbox, installed_tools
 from worker.providers.endpoints import server_keys
@@ -76,15 +77,23 @@ async def serve(settings: Settings, environ: Mapping[str, str]) -> None:
     async with _parts(settings, environ) as parts:
         watch_loop(asyncio.get_running_loop(), parts.reporter.crashed)
         resending = asyncio.create_task(parts.reporter.run(), name="reporter")
+        servers = McpServers(settings.mcp, parts.tools)
+        tending = asyncio.create_task(servers.run(), name="mcp servers")
         worker = _worker(parts)
         log.info("worker.started", extra=fields(worker_id=parts.worker_id, slots=settings.slots))
         try:
+            await servers.first_tries()
             await worker.serve()
         finally:
-            resending.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await resending
+            await _end(tending)
+            await _end(resending)
             await parts.records.forget_process(parts.worker_id)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 def _worker(parts: Parts) -> FleetWorker:
@@ -163,7 +172,7 @@ async def _parts(settings: Settings, environ: Mapping[str, str]) -> AsyncIterato
             "TURNFLEET_REDIS_URL is not set: start the worker with `turnfleet up`, "
             "or name a server, such as redis://localhost:6379/0"
         )
-    tools = Toolbox(installed_tools(), settings.tools)
+    tools = Toolbox(installed_tools(), settings.tools, coming=prefixes(settings.mcp))
     keys = Keys(settings.cell, settings.partitions)
     worker_id = f"worker-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     redis = connect(settings.redis_url)

@@ -26,7 +26,8 @@ EVERYWHERE = "*"
 DIRECT = "dm"
 """The place of direct messages in an allow-list."""
 MAX_TOOLS = 128
-"""What OpenAI takes in one request; a model chooses badly long before."""
+"""What OpenAI takes in one request; a model chooses badly long before. Further ones, by name, are
+not offered."""
 MAX_COMPLAINTS = 3
 MAX_COMPLAINT_CHARS = 200
 """Of each: enough to name the field and what it must be; the value may be a whole document."""
@@ -41,45 +42,87 @@ class Toolbox:
     Args:
         tools: all that are installed.
         allowed: names by guild id, `dm`, or `*` for the places without a list of their own.
+        coming: beginnings of names of tools that may be put in later.
 
     Raises:
         ConfigError: two tools of one name, a wrong schema, a name that nobody installed.
     """
 
-    def __init__(self, tools: Iterable[Tool], allowed: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        allowed: Mapping[str, Sequence[str]],
+        coming: tuple[str, ...] = (),
+    ) -> None:
         self._tools: dict[str, Tool] = {}
         self._validators: dict[str, Draft202012Validator] = {}
+        self._brought: dict[str, list[str]] = {}
         for tool in tools:
             self._add(tool)
-        self._allowed = {place: self._expanded(place, allowed[place]) for place in allowed}
+        self._allowed = {place: frozenset(names) for place, names in allowed.items()}
+        for place, names in self._allowed.items():
+            self._check(place, names, coming)
+
+    def put(self, source: str, tools: Iterable[Tool]) -> None:
+        """Replaces the tools of a source that comes and goes. Unusable ones are left out."""
+        self.drop(source)
+        brought = self._brought[source] = []
+        for tool in tools:
+            try:
+                self._add(tool)
+            except ConfigError as exc:
+                log.warning("tool.unusable", extra=fields(source=source, reason=str(exc)))
+            else:
+                brought.append(tool.name)
+
+    def drop(self, source: str) -> bool:
+        """Takes the tools of a source out. Returns whether it was there."""
+        names = self._brought.pop(source, None)
+        for name in names or ():
+            del self._tools[name], self._validators[name]
+        return names is not None
 
     def offered(self, guild_id: int | None) -> tuple[ToolSpec, ...]:
         """What a model may call for this guild, always in the same order (prompt caches)."""
         place = DIRECT if guild_id is None else str(guild_id)
-        names = self._allowed.get(place, self._allowed.get(EVERYWHERE, ()))
+        names = self._allowed.get(place, self._allowed.get(EVERYWHERE, frozenset()))
+        chosen = [name for name in sorted(self._tools) if name in names or EVERYWHERE in names]
         return tuple(
-            ToolSpec(name=tool.name, description=tool.description, parameters=dict(tool.parameters))
-            for tool in (self._tools[name] for name in names)
+            ToolSpec(
+                name=name,
+                description=self._tools[name].description,
+                parameters=dict(self._tools[name].parameters),
+            )
+            for name in chosen[:MAX_TOOLS]
         )
 
     def complaint(self, name: str, args: dict[str, object]) -> str | None:
-        """What is wrong with the arguments of an installed tool, in words for the model."""
+        """What is wrong with the arguments of an offered tool, in words for the model.
+
+        A tool that has gone meanwhile has no complaint; `run` says that it is gone.
+        """
+        validator = self._validators.get(name)
+        if validator is None:
+            return None
         try:
-            errors = sorted(self._validators[name].iter_errors(args), key=_place)
+            errors = sorted(validator.iter_errors(args), key=_place)
         except (Unresolvable, RecursionError):
             return UNCHECKABLE
         return "; ".join(map(_worded, errors[:MAX_COMPLAINTS])) or None
 
     async def run(self, name: str, args: dict[str, object], context: ToolContext) -> str:
-        """Runs an installed tool.
+        """Runs an offered tool.
 
         Cancelled, it passes the cancellation on to the tool; what the tool did stays done.
 
         Raises:
             ToolError: it gave no result, whatever it raised.
         """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise ToolError("unreachable")
         try:
-            return _as_text(await self._tools[name].run(args, context))
+            return _as_text(await tool.run(args, context))
         except ToolError:
             raise
         except Exception as exc:  # foreign code: whatever it raises is the tool's failure
@@ -100,17 +143,13 @@ class Toolbox:
         # Its own registry: a schema must not make the worker fetch addresses.
         self._validators[tool.name] = Draft202012Validator(tool.parameters, registry=Registry())
 
-    def _expanded(self, place: str, names: Sequence[str]) -> tuple[str, ...]:
+    def _check(self, place: str, names: frozenset[str], coming: tuple[str, ...]) -> None:
         if not (place in {EVERYWHERE, DIRECT} or place.isdecimal()):
             raise ConfigError(f"TURNFLEET_TOOLS: {place!r} is no guild id, nor `dm`, nor `*`")
-        chosen = sorted(self._tools if EVERYWHERE in names else set(names))
-        for name in chosen:
-            if name not in self._tools:
+        for name in sorted(names - {EVERYWHERE} - self._tools.keys()):
+            if not name.startswith(coming):
                 have = ", ".join(sorted(self._tools))
                 raise ConfigError(f"TURNFLEET_TOOLS: no tool is called {name!r}; there are: {have}")
-        if len(chosen) > MAX_TOOLS:
-            raise ConfigError(f"TURNFLEET_TOOLS: {len(chosen)} tools are over the {MAX_TOOLS}")
-        return tuple(chosen)
 
 
 def installed_tools() -> list[Tool]:

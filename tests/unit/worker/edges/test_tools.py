@@ -43,7 +43,6 @@ WRONG = {
     "twice": ([tool("a"), tool("a")], {}, "two installed tools are called 'a'"),
     "name": ([tool("a tool")], {}, "'a tool' is no name of a tool"),
     "schema": ([tool("a", properties=5)], {}, "'a' has a wrong schema"),
-    "many": ([tool(f"t{n}") for n in range(MAX_TOOLS + 1)], {"*": ["*"]}, "129 tools are over"),
 }
 
 
@@ -51,6 +50,24 @@ WRONG = {
 def test_a_wrong_toolbox_is_the_operators_and_says_what_is_wrong(tools, allowed, words):
     with pytest.raises(ConfigError, match=words.replace("(", r"\(")):
         Toolbox(tools, allowed)
+
+
+def test_no_more_tools_are_offered_than_a_request_takes():
+    box = Toolbox([tool(f"t{n}") for n in range(MAX_TOOLS + 1)], {"*": ["*"]})
+    assert len(box.offered(7)) == MAX_TOOLS
+
+
+async def test_tools_of_a_source_come_and_go():
+    box = Toolbox([tool("a")], {"*": ["a", "s_b"]}, coming=("s_",))
+    assert names(box, 7) == ["a"]
+    box.put("s", [tool("s_b"), tool("a"), tool("s_c", properties=5), tool("s_d")])
+    assert names(box, 7) == ["a", "s_b"]
+    assert box.drop("s")
+    assert not box.drop("s")
+    assert names(box, 7) == ["a"]
+    assert box.complaint("s_b", {}) is None
+    with pytest.raises(ToolError, match="unreachable"):
+        await box.run("s_b", {}, CONTEXT)
 
 
 def test_complaints_name_the_place_and_are_bounded():
