@@ -48,7 +48,7 @@ from shared.edges.redis import check_server, connect
 from shared.edges.reporter import Reporter, new_report_id, stream_sender
 from shared.edges.spool import Spool
 from shared.edges.streams import TailReader
-from shared.errors import ConfigError, StoreUnavailable
+from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.i18n import load_texts
 from shared.keys import Keys
 from shared.logs import fields
@@ -252,7 +252,7 @@ async def _beat(parts: Parts) -> None:
         )
         try:
             await records.report_process(record)
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreFull):
             logger.debug("gateway.beat_failed")
         await asyncio.sleep(BEAT_S)
 

@@ -20,7 +20,7 @@ from gateway.front import ChannelFront, Echo, OutgoingMessage, Prompt, Unavailab
 from gateway.notices import BUSY, EMPTY_PROMPT, GUILD_BUSY, TOO_LARGE, Notices
 from gateway.sequencer import nonce_of
 from gateway.typist import Typist
-from shared.errors import RequestTooLarge, StoreUnavailable
+from shared.errors import RequestTooLarge, StoreFull, StoreUnavailable
 from shared.messages import Message, Role
 from shared.turns import Target, TurnRequest
 
@@ -129,7 +129,7 @@ class Intake:
                 notice = await self._notice_or_turn(prompt)
                 if notice is None:
                     await self._front.handled(prompt)
-            except StoreUnavailable as exc:
+            except (StoreUnavailable, StoreFull) as exc:
                 logger.debug("intake.store_waits", extra={"error": str(exc)})
                 await self._sleep(RETRY_STORE_S)
             else:
@@ -186,5 +186,5 @@ class Intake:
                 return  # not handled: it comes again with the next start or look at what is pending
             try:
                 await self._front.handled(prompt)
-            except StoreUnavailable:
+            except (StoreUnavailable, StoreFull):
                 logger.debug("intake.left_pending", extra={"channel_id": prompt.channel_id})

@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.delivery.ports import EnvelopeSource, Journal, Leadership
 from gateway.delivery.turns import RETRY_STORE_S, LeaseLost, Surroundings, TurnDelivery
-from shared.errors import ConfigError, StoreUnavailable
+from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.segments import Envelope
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class PartitionDelivery:
         while not stop.is_set():
             try:
                 found = await self._source.read()
-            except StoreUnavailable as exc:
+            except (StoreUnavailable, StoreFull) as exc:
                 # Not `turns.stored`: with the server gone for good, a stop must still end this.
                 logger.debug("delivery.store_waits", extra={"error": str(exc)})
                 await _until(stop, RETRY_STORE_S)

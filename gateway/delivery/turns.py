@@ -19,7 +19,7 @@ from gateway.delivery.reports import delivery_failure
 from gateway.front import Refusal, Refused, Sent
 from gateway.notices import Notices, unknown_notes
 from gateway.sequencer import Patch, Step, TurnSequencer
-from shared.errors import ConfigError, StoreUnavailable
+from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.failures import Fault
 from shared.segments import Envelope, SegmentReady, TurnDone
 from shared.turns import Front
@@ -81,8 +81,9 @@ class TurnDelivery:
             LeaseLost: another gateway took over; nothing may be acknowledged.
             ConfigError: the front's token is refused.
         """
-        turn = await self._sequencer(envelope.turn_id)
+        turn = TurnSequencer(envelope.turn_id)  # an unreadable journal leaves nothing to go on from
         try:
+            turn = await self._sequencer(envelope.turn_id)
             await self._show(turn, envelope)
         except (LeaseLost, ConfigError):
             raise
@@ -105,7 +106,7 @@ class TurnDelivery:
         while True:
             try:
                 return await call()
-            except StoreUnavailable as exc:
+            except (StoreUnavailable, StoreFull) as exc:
                 logger.debug("delivery.store_waits", extra={"error": str(exc)})
             await self._around.clock.sleep(RETRY_STORE_S)
 

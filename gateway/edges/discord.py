@@ -13,6 +13,7 @@ shows every bot (mentions, replies that ping, direct messages).
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,7 +35,7 @@ from gateway.front import (
     ShownMessage,
     Unavailable,
 )
-from shared.errors import ConfigError, StoreUnavailable
+from shared.errors import ConfigError, StoreFull, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class DiscordFront:
             try:
                 await self._backfill.begin(_now_ms())
                 direct = await self._backfill.direct()
-            except StoreUnavailable:
+            except (StoreUnavailable, StoreFull):
                 await asyncio.sleep(RETRY_STORE_S)
         await self._connection.open()
         for moved in direct:
@@ -121,7 +122,8 @@ class DiscordFront:
     async def handled(self, prompt: Prompt) -> None:
         """Notes that a prompt was taken; the mark of life may move on."""
         if prompt.guild_id is None:
-            await self._backfill.note_direct_channel(prompt.channel_id)
+            with contextlib.suppress(StoreFull):  # a mark for the next start; the prompt was taken
+                await self._backfill.note_direct_channel(prompt.channel_id)
         self._untaken.discard(prompt.message_id)
 
     async def send(self, message: OutgoingMessage) -> Outcome:
@@ -242,7 +244,7 @@ class DiscordFront:
                 continue
             try:
                 await self._backfill.note_alive(_now_ms())
-            except StoreUnavailable:
+            except (StoreUnavailable, StoreFull):
                 logger.debug("discord.mark_failed")
 
     async def _missed(self, moved: Moved) -> list[Prompt]:

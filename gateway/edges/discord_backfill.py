@@ -4,12 +4,14 @@ Comes in: guilds as they come into sight, the marks of a gateway's life. Goes ou
 history must be read, and from where. `gateway.edges.discord` imports it.
 """
 
+import contextlib
 from typing import Final, Protocol
 
 import hikari
 import msgspec
 
 from gateway.edges.discord_prompts import snowflake_at
+from shared.errors import StoreFull
 
 OVERLAP_MS: Final = 120_000
 """A dead socket is noticed after two heartbeats of 41 s: the mark may be wrong by as much."""
@@ -64,7 +66,8 @@ class Backfill:
         """Reads how far the last process came; a bot that never ran begins now."""
         alive_ms = await self._marks.alive_ms()
         if alive_ms is None:
-            await self._marks.note_alive(now_ms)
+            with contextlib.suppress(StoreFull):  # it is written again while the bot runs
+                await self._marks.note_alive(now_ms)
             alive_ms = now_ms
         self._since_ms = max(alive_ms - OVERLAP_MS, now_ms - HORIZON_MS)
 

@@ -21,7 +21,7 @@ from gateway.front import (
     Unavailable,
 )
 from shared.edges.local_channel import LocalChannel, LocalMessage, LocalPrompt
-from shared.errors import StoreUnavailable
+from shared.errors import StoreFull, StoreUnavailable
 from shared.turns import Front
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,8 @@ PENDING_EVERY: Final = 10
 """Idle reads (a second each) between looks at prompts that were read and never acknowledged."""
 RETRY_S: Final = 0.5
 """How often a server that is away is asked again."""
+AWAY: Final = (StoreUnavailable, StoreFull)
+"""Both pass: a message waits for memory like for a server."""
 
 
 class LocalFront:
@@ -64,7 +66,7 @@ class LocalFront:
                 if idle_reads >= PENDING_EVERY:
                     idle_reads = 0
                 found += await self._prompts.next_prompts()
-            except StoreUnavailable as exc:
+            except AWAY as exc:
                 logger.debug("local.store_waits", extra={"error": str(exc)})
                 idle_reads = PENDING_EVERY  # what was read meanwhile may be lost
                 await asyncio.sleep(RETRY_S)
@@ -94,7 +96,7 @@ class LocalFront:
             posted = await self._channel.post(local)
         except ValueError:
             return Refused(refusal=Refusal.CONTENT)
-        except StoreUnavailable:
+        except AWAY:
             return Unavailable(reason="store")
         if posted.message_id == 0:
             return Refused(refusal=Refusal.GONE)
@@ -108,7 +110,7 @@ class LocalFront:
             done = await self._channel.edit(channel_id, message_id, text, is_notice=is_notice)
         except ValueError:
             return Refused(refusal=Refusal.CONTENT)
-        except StoreUnavailable:
+        except AWAY:
             return Unavailable(reason="store")
         return Sent(message_id=message_id) if done else Refused(refusal=Refusal.GONE)
 
@@ -116,7 +118,7 @@ class LocalFront:
         """Deletes a message."""
         try:
             done = await self._channel.delete(channel_id, message_id)
-        except StoreUnavailable:
+        except AWAY:
             return Unavailable(reason="store")
         return Sent(message_id=message_id) if done else Refused(refusal=Refusal.GONE)
 
@@ -124,7 +126,7 @@ class LocalFront:
         """Shows the typing sign; a failure is of no account."""
         try:
             await self._channel.typing(channel_id)
-        except StoreUnavailable:
+        except AWAY:
             logger.debug("local.typing_failed", extra={"channel_id": channel_id})
 
     async def history(
@@ -133,7 +135,7 @@ class LocalFront:
         """The oldest `limit` messages after an id; None when Redis is away."""
         try:
             messages = await self._channel.messages(channel_id)
-        except StoreUnavailable:
+        except AWAY:
             return None
         later = [message for message in messages if message.id > after]
         return tuple(

@@ -15,8 +15,8 @@ from gateway.sequencer import Head, JournalRecord, Patch, Slot
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.edges.scripting import Script
-from shared.edges.streams import TailReader, envelope_of
-from shared.errors import WireError
+from shared.edges.streams import Entry, TailReader, envelope_of
+from shared.errors import StoreError, WireError
 from shared.keys import FRONT_TTL_MS, JOURNAL_TTL_MS, SEND_BLOCK_TTL_MS, Keys
 from shared.segments import Envelope
 from shared.turns import TurnRequest
@@ -148,8 +148,15 @@ class StreamSource:
             try:
                 found.append(envelope_of(entry))
             except WireError as exc:
-                await self._reader.bury(entry, str(exc), self._keys.buried)
+                await self._bury(entry, str(exc))
         return found
+
+    async def _bury(self, entry: Entry, reason: str) -> None:
+        try:
+            await self._reader.bury(entry, reason, self._keys.buried)
+        except StoreError:
+            self._reader.rewind()  # the others of this read go with it
+            raise
 
     async def ack(self, entry_id: str) -> None:
         """Acknowledges an envelope and removes it from the stream."""

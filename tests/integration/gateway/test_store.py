@@ -20,7 +20,7 @@ from shared.config import Settings
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect
 from shared.edges.streams import TailReader
-from shared.errors import StoreUnavailable, WireError
+from shared.errors import StoreFull, StoreUnavailable, WireError
 from shared.keys import Keys
 from tests.support.servers import RedisServer, flavors, running_server
 from tests.support.turns import admit_and_claim, segment
@@ -156,6 +156,21 @@ async def test_an_entry_that_nobody_can_read_is_buried(redis, server):
         assert await StreamSource(reader, KEYS).read() == []
         assert await redis.xlen(KEYS.buried) == 1
         assert await redis.xlen(KEYS.out(0)) == 0
+
+
+async def test_what_was_read_with_an_entry_that_cannot_be_buried_yet_comes_again(redis, server):
+    async with aclosing(connect(server.url, blocking=True)) as blocking:
+        queue = TurnQueue(redis, KEYS, Settings())
+        claimed = await admit_and_claim(queue, channel=7)
+        await queue.append(claimed.token, 1, segment(claimed.token, 1))
+        await redis.xadd(KEYS.out_of(7), {"turn": "l1"})
+        source = StreamSource(TailReader(redis, blocking, stream=KEYS.out_of(7)), KEYS)
+        await redis.config_set("maxmemory", "1")
+        with pytest.raises(StoreFull):
+            await source.read()
+        await redis.config_set("maxmemory", "0")
+        assert [envelope.seq for envelope in await source.read()] == [1]
+        assert await redis.xlen(KEYS.buried) == 1
 
 
 async def test_a_refusing_channel_is_marked_for_a_while(redis):

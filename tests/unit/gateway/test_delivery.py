@@ -7,8 +7,8 @@ import pytest
 from gateway.delivery.partition import Pace
 from gateway.delivery.turns import BLOCK_S, DEADLINE_S
 from gateway.front import Refusal, Refused, Unavailable
-from gateway.sequencer import Patch
-from shared.errors import ConfigError, StoreUnavailable
+from gateway.sequencer import JournalRecord, Patch
+from shared.errors import ConfigError, StoreUnavailable, WireError
 from shared.segments import Envelope, SegmentKind
 from shared.turns import Front
 from tests.support.channel import (
@@ -204,6 +204,20 @@ async def test_one_broken_turn_does_not_stop_the_partition(bench):
     )
     await bench.deliver(text(1, "b", turn="l2"))
     assert bench.front.shown(7) == ["b"]
+    assert bench.reporter.causes == ["delivery_crashed"]
+
+
+async def test_a_journal_that_nobody_can_read_stops_one_turn_only(bench):
+    class Torn(MemoryJournal):
+        async def read(self, turn_id: str) -> JournalRecord | None:
+            if turn_id == "l1" and not self.writes:
+                raise WireError
+            return await super().read(turn_id)
+
+    bench.journal = Torn()
+    await bench.deliver(text(1, "a"), text(2, "b"), text(1, "c", turn="l2", channel=8))
+    assert bench.front.shown(7) == []
+    assert bench.front.shown(8) == ["c"]
     assert bench.reporter.causes == ["delivery_crashed"]
 
 
