@@ -35,6 +35,8 @@ it, and stdout may be blocked for good."""
 QUIET: Final[Mapping[str, int]] = MappingProxyType(
     {
         "httpx": logging.WARNING,  # INFO has the whole URL, password and query included
+        "httpx2": logging.WARNING,  # the same, under the MCP SDK
+        "mcp": logging.WARNING,  # INFO has session ids
         "httpcore": logging.WARNING,  # DEBUG has request headers
         "arq": logging.WARNING,  # INFO has every job's arguments
         "hikari": logging.WARNING,  # DEBUG has payloads of the gateway

@@ -193,11 +193,22 @@ class StopReason(StrEnum):
     UNKNOWN = "unknown"
 
 
+class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one attempt of a turn cost: who was asked, with which key, and the sum of its rounds."""
+
+    attempt: int
+    target: Target
+    key_id: str | None = None
+    rounds: int = 1
+    usage: Usage = msgspec.field(default_factory=Usage)
+
+
 class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How an attempt ended: what the canonical log line and the turn's record carry.
 
     `usage` is the sum over the attempt's rounds; `rounds` counts its answers of the model,
-    `tool_calls` the calls that ran in the whole turn.
+    `tool_calls` the calls that ran in the whole turn. `attempts` has all attempts of this claim,
+    the last one included: each is paid for.
     """
 
     state: TurnState
@@ -212,3 +223,4 @@ class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     elapsed_ms: int | None = None
     rounds: int = 1
     tool_calls: int = 0
+    attempts: tuple[AttemptUsage, ...] = ()

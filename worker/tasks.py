@@ -87,6 +87,8 @@ async def _count_turn(
     if count is None:
         return
     route, claimed = request.route, lease.claimed
+    last = outcome.attempts[-1] if outcome.attempts else None
+    target = request.target if last is None else last.target
     summary = TurnSummary(
         turn_id=request.turn_id,
         attempt=lease.token.attempt,
@@ -95,8 +97,9 @@ async def _count_turn(
         user_id=route.user_id,
         channel_id=route.channel_id,
         guild_id=route.guild_id,
-        provider=request.target.provider,
-        model=request.target.model,
+        provider=target.provider,
+        model=target.model,
+        key_id=None if last is None else last.key_id,
         serving_provider=outcome.serving_provider,
         credential_source=request.credential_source,
         worker_version=__version__,

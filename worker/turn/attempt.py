@@ -12,7 +12,7 @@ from shared.failures import ProviderError
 from shared.recording import Recording
 from shared.secrets import Secret
 from shared.segments import Segment
-from shared.turns import Target, TurnRequest, Usage
+from shared.turns import AttemptUsage, Target, TurnRequest, Usage
 from worker.chunks.types import DoneChunk, ErrorChunk
 from worker.failures.classify import error_of
 from worker.providers.requests import KeyedEndpoint
@@ -195,6 +195,16 @@ class Attempt:
     def usage(self) -> Usage:
         """The tokens that the provider counted, over all rounds; absent counts stay absent."""
         return sum_of([*self._spent, self._round_usage])
+
+    def spent(self, number: int) -> AttemptUsage:
+        """What it cost, for the turn's record."""
+        return AttemptUsage(
+            attempt=number,
+            target=self.target,
+            key_id=self.key_id,
+            rounds=self.rounds,
+            usage=self.usage,
+        )
 
     @property
     def _round_usage(self) -> Usage:

@@ -25,7 +25,7 @@ from shared.failures import ErrorReport, ProviderError
 from shared.logs import fields
 from shared.messages import Message
 from shared.segments import TurnDone, TurnFailed
-from shared.turns import StopReason, TurnOutcome, TurnRequest, TurnState
+from shared.turns import AttemptUsage, StopReason, TurnOutcome, TurnRequest, TurnState
 from worker.failures.classify import error_of
 from worker.failures.decide import Action
 from worker.failures.reports import report_of
@@ -157,12 +157,14 @@ class _Run:
         )
         self._pauses = 0
         self._was_empty = False
+        self._spent: list[AttemptUsage] = []
 
     async def finish(self) -> TurnOutcome:
         """Tries until the turn has its end."""
         while True:
             attempt = await self._begin()
             result = self._unless_empty(attempt, await self._rounds_of(attempt))
+            self._spent.append(attempt.spent(self._outbox.token.attempt))
             await self._keep_recording(attempt, result)
             match result:
                 case Completed():
@@ -178,6 +180,7 @@ class _Run:
         """Asks and asks again, until the model says something that needs no answer."""
         while True:
             result = await self._stream.of(attempt, self._plan.question)
+            _log_diagnostics(attempt)
             if not (isinstance(result, Completed) and attempt.pipeline.goes_on):
                 return result
             ended = await self._answer(attempt, result)
@@ -351,6 +354,7 @@ class _Run:
             elapsed_ms=_ms(self._clock.monotonic_s() - self._started_s),
             rounds=attempt.rounds,
             tool_calls=self._tools.calls_run,
+            attempts=tuple(self._spent),
         )
 
     def _since_start(self, moment_s: float | None) -> int | None:
@@ -360,6 +364,15 @@ class _Run:
         if isinstance(result, Failed) or self._runner.records_always:
             await self._outbox.keep_recording(attempt.recording.dump())
             log.debug("attempt.recorded", extra=fields(attempt=self._outbox.token.attempt))
+
+
+def _log_diagnostics(attempt: Attempt) -> None:
+    """What the rooms mended in an answer, with the host that sent it, so that it can be told."""
+    end = attempt.pipeline.end
+    found = (end.metadata or {}).get("diagnostics") if end is not None else None
+    if end is not None and found:
+        host = end.serving_provider
+        log.info("stream.mended", extra=fields(serving_provider=host, diagnostics=found))
 
 
 def _ms(seconds: float) -> int:

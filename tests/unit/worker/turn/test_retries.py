@@ -228,3 +228,15 @@ async def test_a_key_that_is_refused_in_mid_reply_is_changed_and_the_reply_is_wh
     await case.run()
     assert case.outbox.texts == ["The answer."]
     assert len(set(used(case))) == 2
+
+
+async def test_the_outcome_says_what_each_attempt_cost():
+    counted = b'data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}\n\n'
+    late = [*HALF, counted, b'data: {"error":{"code":"rate_limit_exceeded"}}\n\n']
+    case = Case(ScriptedResponse(late), ScriptedResponse([WHOLE[0], counted, WHOLE[1]]))
+    pooled(case, "sk-key-number-1", "sk-key-number-2")
+    outcome = await case.run()
+    first, second = outcome.attempts
+    assert (first.attempt, first.key_id, first.usage.input) == (1, "sk-key-number-1", 5)
+    assert (second.attempt, second.key_id, second.usage.output) == (2, "sk-key-number-2", 2)
+    assert second.usage == outcome.usage

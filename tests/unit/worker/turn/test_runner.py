@@ -10,7 +10,7 @@ from shared.errors import EndpointError, Fenced
 from shared.failures import Severity
 from shared.recording import Received, read_recording
 from shared.segments import TurnDone, TurnFailed
-from shared.turns import CredentialSource, StopReason, TurnOutcome, TurnState
+from shared.turns import CredentialSource, StopReason, Target, TurnOutcome, TurnState
 from tests.support.turn_ports import (
     BREAK,
     GENEROUS,
@@ -322,3 +322,18 @@ async def test_a_fenced_worker_closes_the_stream_and_stays_silent():
     assert case.outbox.ends == []
     assert case.reporter.reports == []
     assert len(asyncio.all_tasks()) == 1
+
+
+async def test_what_the_rooms_mended_is_logged_with_the_host(caplog):
+    think = (
+        b'data: {"provider":"Host","choices":[{"index":0,"delta":{"content":"<think>a</think>"}}]}'
+    )
+    case = Case(
+        ScriptedResponse([think + b"\n\n", FIRST, END]),
+        target=Target(provider="openrouter", model="m"),
+    )
+    with caplog.at_level("INFO", logger="worker.turn.runner"):
+        await case.run()
+    (line,) = [record for record in caplog.records if record.message == "stream.mended"]
+    assert "think_blocks" in str(vars(line))
+    assert "Host" in str(vars(line))
