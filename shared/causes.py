@@ -41,6 +41,7 @@ class Cause(StrEnum):
     INSUFFICIENT_BALANCE = "insufficient_balance"
     ENDPOINT_NOT_FOUND = "endpoint_not_found"
     CONNECTION_REFUSED = "connection_refused"
+    ENDPOINT_NOT_ALLOWED = "endpoint_not_allowed"
     REGION_NOT_SUPPORTED = "region_not_supported"
     AFFORDABLE_WITH_SMALLER_MAX_TOKENS = "affordable_with_smaller_max_tokens"
     CONTEXT_OVERFLOW = "context_overflow"
@@ -173,6 +174,9 @@ CAUSES: dict[Cause, CauseFacts] = {
     ),
     Cause.ENDPOINT_NOT_FOUND: _row(_C.API_ERROR, Family.ENDPOINT, _CONF, "o", Tip.CHECK_ENDPOINT),
     Cause.CONNECTION_REFUSED: _row(
+        _C.API_ERROR, Family.ENDPOINT, _CONF, "o", Tip.CHECK_ENDPOINT, Tip.ADD_FALLBACK
+    ),
+    Cause.ENDPOINT_NOT_ALLOWED: _row(
         _C.API_ERROR, Family.ENDPOINT, _CONF, "o", Tip.CHECK_ENDPOINT, Tip.ADD_FALLBACK
     ),
     Cause.REGION_NOT_SUPPORTED: _row(

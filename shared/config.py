@@ -38,6 +38,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model: str = "plain"
     endpoints: dict[str, str] = msgspec.field(default_factory=dict)
     """Base URL by provider name, as JSON: {"rehearsal": "http://127.0.0.1:8080"}."""
+    private_endpoints: str = ""
+    """Endpoints that may be private or without TLS, besides those of `endpoints`, as `host:port`
+    with commas between. All others must be public and HTTPS."""
     tools: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Tools that may run, by guild id, `dm`, or `*` for the others, as JSON: {"*": ["calculate"]}.
     The name `*` allows every installed tool. Nothing runs that nobody allowed."""

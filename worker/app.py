@@ -31,6 +31,7 @@ from shared.secrets import Secret
 from worker.edges.clock import SystemClock
 from worker.edges.fleet.mishaps import Mishap, report_of
 from worker.edges.fleet.worker import FleetWorker
+from worker.edges.guard import guard_of
 from worker.edges.http import HttpEdge
 from worker.edges.keys import KeyPools
 from worker.edges.mcp import McpServers, prefixes
@@ -177,7 +178,7 @@ async def _parts(settings: Settings, environ: Mapping[str, str]) -> AsyncIterato
     worker_id = f"worker-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     redis = connect(settings.redis_url)
     blocking = connect(settings.redis_url, blocking=True)
-    http = HttpEdge()
+    http = HttpEdge(guard_of(settings.private_endpoints, settings.endpoints))
     try:
         await check_server(redis, settings.redis_url, allow_unsafe=settings.allow_unsafe_redis)
         spool = Spool(data_dir(settings) / "spool", worker_id)

@@ -25,6 +25,7 @@ from tests.support.turn_ports import (
     runner,
 )
 from tests.support.turns import turn
+from worker.edges.guard import guard_of
 from worker.edges.http import HttpEdge
 from worker.providers.requests import Endpoint
 from worker.turn.ports import TimeLimits
@@ -66,10 +67,10 @@ class Stage:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage() -> AsyncIterator[Stage]:
-    http = HttpEdge()
     async with rehearsing() as (url, provider):
+        http = HttpEdge(guard_of("", {"rehearsal": url}))
         yield Stage(url, provider, http)
-    await http.close()
+        await http.close()
 
 
 PLAIN = "".join(beat.text for beat in load_scenarios()["plain"].beats if isinstance(beat, Say))

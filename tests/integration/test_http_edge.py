@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
+import httpcore
 import httpx
 import pytest
 
 from shared.errors import EndpointError
-from worker.edges.http import MAX_ERROR_BODY_BYTES, HttpEdge
+from worker.edges import http
+from worker.edges.guard import guard_of
+from worker.edges.http import MAX_BODY_BYTES, MAX_ERROR_BODY_BYTES, HttpEdge
 from worker.providers.requests import HttpRequest
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -21,22 +24,31 @@ def chunk(data: bytes) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def serving(handler: Handler):
+async def serving(handler: Handler, *, error_body_timeout_s: float = 10.0):
+    visits: set[asyncio.Task[None] | None] = set()
+
     async def connected(reader, writer):
-        try:
-            await reader.readuntil(b"\r\n\r\n")
-            await handler(reader, writer)
-        finally:
-            writer.close()
+        visits.add(asyncio.current_task())
+        with contextlib.suppress(ConnectionError):
+            try:
+                await reader.readuntil(b"\r\n\r\n")
+                await handler(reader, writer)
+            finally:
+                writer.close()
+                await writer.wait_closed()
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    edge = HttpEdge()
+    url = f"http://127.0.0.1:{port}/v1"
+    edge = HttpEdge(guard_of("", {"local": url}), error_body_timeout_s=error_body_timeout_s)
     try:
-        yield edge, HttpRequest("POST", f"http://127.0.0.1:{port}/v1", (), b"{}")
+        yield edge, HttpRequest("POST", url, (), b"{}")
     finally:
         await edge.close()
         server.close()
+        for visit in visits:
+            if visit is not None:
+                await visit
 
 
 async def test_the_body_comes_as_it_arrives():
@@ -106,9 +118,9 @@ async def test_an_error_body_that_breaks_gives_what_came():
 
 
 async def test_a_refused_connection_has_its_own_name():
-    edge = HttpEdge()
     server = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
+    edge = HttpEdge(guard_of(f"127.0.0.1:{port}", {}))
     server.close()
     await server.wait_closed()
     with pytest.raises(EndpointError) as caught:
@@ -144,6 +156,82 @@ async def test_the_error_never_quotes_the_address():
     assert "pass" not in str(caught.value)
     assert "key" not in str(caught.value)
     await edge.close()
+
+
+async def test_a_body_without_end_is_cut_off():
+    async def handler(_reader, writer):
+        writer.write(CHUNKED)
+        while True:
+            writer.write(chunk(b"x" * 65_536))
+            await writer.drain()
+
+    size = 0
+    async with serving(handler) as (edge, request), edge.open(request) as response:
+        chunks = response.chunks()
+        while size < MAX_BODY_BYTES:
+            size += len(await anext(chunks))
+        with pytest.raises(EndpointError) as caught:
+            await anext(chunks)
+    assert caught.value.exception == "BodyTooLarge"
+    assert size == MAX_BODY_BYTES
+
+
+async def test_an_error_body_that_drips_is_not_waited_for():
+    async def handler(reader, writer):
+        writer.write(CHUNKED.replace(b"200 OK", b"502 Oops") + chunk(b"bad"))
+        await writer.drain()
+        await reader.read()
+
+    async with (
+        serving(handler, error_body_timeout_s=0.05) as (edge, request),
+        edge.open(request) as response,
+    ):
+        assert await response.error_body() == b"bad"
+
+
+async def test_a_body_larger_than_any_socket_buffer_is_sent_whole():
+    sizes = []
+
+    async def handler(reader, writer):
+        await asyncio.sleep(0)  # the writer meets a full buffer first
+        sizes.append(len(await reader.readexactly(6_000_000)))
+        writer.write(HEAD + b"content-length: 0\r\n\r\n")
+        await writer.drain()
+
+    async with serving(handler) as (edge, request):
+        big = HttpRequest("POST", request.url, (), b"y" * 6_000_000)
+        async with edge.open(big) as response:
+            assert response.status == 200
+    assert sizes == [6_000_000]
+
+
+async def test_a_connection_is_used_again():
+    peers = []
+
+    async def handler(reader, writer):
+        for _ in range(2):
+            peers.append(writer.get_extra_info("peername"))
+            await reader.readexactly(2)
+            writer.write(HEAD + b"content-length: 2\r\n\r\nok")
+            await writer.drain()
+            if len(peers) == 1:
+                await reader.readuntil(b"\r\n\r\n")
+
+    async with serving(handler) as (edge, request):
+        for _ in range(2):
+            async with edge.open(request) as response:
+                assert [data async for data in response.chunks()] == [b"ok"]
+    assert peers[0] == peers[1]
+
+
+def test_every_error_of_httpcore_that_a_request_may_raise_is_translated():
+    raised = {
+        kind
+        for kind in map(httpcore.__dict__.get, httpcore.__all__)
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    }
+    assert len(raised) > 10
+    assert all(issubclass(kind, http._FAILURES) for kind in raised)
 
 
 def test_every_error_of_httpx_that_a_request_may_raise_is_translated():

@@ -20,6 +20,7 @@ from tests.support.tool_case import Tools
 from tests.support.turn_ports import KeepingReporter, RememberingOutbox, runner
 from tests.support.turns import turn
 from worker.edges.builtin_tools import BUILTIN_TOOLS
+from worker.edges.guard import guard_of
 from worker.edges.http import HttpEdge
 from worker.edges.tools import Toolbox
 from worker.providers.endpoints import server_endpoint
@@ -71,10 +72,10 @@ class Stage:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage() -> AsyncIterator[Stage]:
-    http = HttpEdge()
     async with rehearsing() as (url, provider):
+        http = HttpEdge(guard_of("", {"rehearsal": url}))
         yield Stage(url, provider, http)
-    await http.close()
+        await http.close()
 
 
 BUILT_IN = Toolbox(BUILTIN_TOOLS, {"*": ["*"]})

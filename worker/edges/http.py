@@ -1,35 +1,66 @@
 """Streaming from providers over HTTP.
 
 Comes in: an `HttpRequest` value. Goes out: status, headers and the body's bytes as they arrive.
-httpx's exceptions end here as `EndpointError`. Only `worker.app` constructs it; `worker.turn`
-knows it as a port.
+The exceptions of httpx and httpcore end here as `EndpointError`. Only `worker.app` constructs it;
+`worker.turn` knows it as a port.
 
 One client a process (a client costs 30 ms and its own pool), HTTP/1.1 only (one HTTP/2 connection
 starves streams behind a slow reader), no redirects (an endpoint must not send us elsewhere), no
-proxies or certificates from the environment.
+proxies or certificates from the environment. `worker.edges.guard` says which endpoints may be
+reached, `worker.edges.network` asks it again about the address at the moment of connecting.
 """
 
+import asyncio
+import logging
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
+import httpcore
 import httpx
 
 from shared.errors import EndpointError
+from shared.logs import fields
+from worker.edges.guard import Guard
+from worker.edges.network import EndpointNotAllowed, GuardedBackend, Resolve, resolve
 from worker.providers.requests import HttpRequest
 
 CONNECT_TIMEOUT_S = 10.0
 """Connecting over any distance takes under 1 s; ten allow for one lost SYN and its retries."""
 MAX_ERROR_BODY_BYTES = 64 * 1024
 """What is read of an answer that is no stream: more than any provider's error body."""
+ERROR_BODY_TIMEOUT_S = 10.0
+"""Reading it takes as long as connecting at most: an endpoint may send it drop by drop for ever."""
+MAX_BODY_BYTES = 8 * 1024 * 1024
+"""Of one stream. The longest answers of models, framed as events, stay below 4 MiB."""
+KEEPALIVE_CONNECTIONS = 100
+"""Idle ones that are kept: as many as a worker has slots by default."""
+
+_FAILURES: Final = (
+    httpx.HTTPError,
+    httpx.InvalidURL,
+    httpx.StreamError,
+    httpcore.NetworkError,
+    httpcore.TimeoutException,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+    httpcore.UnsupportedProtocol,
+    httpcore.ConnectionNotAvailable,
+)
+"""All that a request may raise; httpcore's errors have no common base."""
+
+_log = logging.getLogger(__name__)
 
 
 class HttpResponse:
     """An answer whose headers have arrived."""
 
-    __slots__ = ("_response", "headers", "status")
+    __slots__ = ("_error_body_timeout_s", "_response", "headers", "status")
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: httpx.Response, error_body_timeout_s: float) -> None:
         self._response = response
+        self._error_body_timeout_s = error_body_timeout_s
         self.status = response.status_code
         self.headers = tuple((k.lower(), v) for k, v in response.headers.items())
 
@@ -37,43 +68,122 @@ class HttpResponse:
         """The body as it arrives, decoded from its content encoding.
 
         Raises:
-            EndpointError: the connection broke. Cancelling closes the connection.
+            EndpointError: the connection broke, or the body is longer than any answer
+                (`BodyTooLarge`). Cancelling closes the connection.
         """
-        try:
-            async for data in self._response.aiter_bytes():
-                yield data
-        except (httpx.HTTPError, httpx.StreamError) as exc:
-            raise EndpointError(type(exc).__name__) from exc
-
-    async def error_body(self) -> bytes:
-        """The first `MAX_ERROR_BODY_BYTES` of the body, or what came of it before it broke."""
-        parts: list[bytes] = []
         size = 0
         try:
             async for data in self._response.aiter_bytes():
-                parts.append(data)
                 size += len(data)
-                if size >= MAX_ERROR_BODY_BYTES:
-                    break
-        except (httpx.HTTPError, httpx.StreamError):
+                if size > MAX_BODY_BYTES:
+                    raise EndpointError("BodyTooLarge")
+                yield data
+        except _FAILURES as exc:
+            raise EndpointError(type(exc).__name__) from exc
+
+    async def error_body(self) -> bytes:
+        """The first `MAX_ERROR_BODY_BYTES` of the body, or what came of it before it broke.
+
+        What has not come within `ERROR_BODY_TIMEOUT_S` is not waited for.
+        """
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._error_body_timeout_s):
+                async for data in self._response.aiter_bytes():
+                    parts.append(data)
+                    size += len(data)
+                    if size >= MAX_ERROR_BODY_BYTES:
+                        break
+        except (*_FAILURES, TimeoutError):
             pass
         return b"".join(parts)[:MAX_ERROR_BODY_BYTES]
 
 
-class HttpEdge:
-    """The process's HTTP client."""
+class _Body(httpx.AsyncByteStream):
+    """A response's bytes as httpx wants them."""
 
-    __slots__ = ("_client",)
+    def __init__(self, response: httpcore.Response) -> None:
+        self._response = response
 
-    def __init__(self) -> None:
-        self._client = httpx.AsyncClient(
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for data in self._response.aiter_stream():
+            yield data
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _Transport(httpx.AsyncBaseTransport):
+    """httpx over httpcore's pool with our network below; httpx's own transport takes no network."""
+
+    def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext) -> None:
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls,
+            # httpx's 100 connections would make the 101st stream wait for the pool.
+            max_connections=None,
+            max_keepalive_connections=KEEPALIVE_CONNECTIONS,
             http2=False,
+            network_backend=backend,
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        answer = await self._pool.handle_async_request(
+            httpcore.Request(
+                method=request.method,
+                url=httpcore.URL(
+                    scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+                ),
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions=request.extensions,
+            )
+        )
+        return httpx.Response(
+            answer.status,
+            headers=answer.headers,
+            stream=_Body(answer),
+            extensions=answer.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+class HttpEdge:
+    """The process's HTTP client.
+
+    Args:
+        guard: what may be reached; by default public HTTPS endpoints only.
+        resolver: finds the addresses of a name.
+        tls: whom to trust; by default httpx's bundle, whatever the environment says.
+        connect_timeout_s: for resolving, connecting and TLS, each.
+        error_body_timeout_s: how long the body of an error is read.
+    """
+
+    __slots__ = ("_client", "_error_body_timeout_s", "_guard")
+
+    def __init__(
+        self,
+        guard: Guard | None = None,
+        resolver: Resolve = resolve,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        error_body_timeout_s: float = ERROR_BODY_TIMEOUT_S,
+    ) -> None:
+        self._guard = guard or Guard()
+        self._error_body_timeout_s = error_body_timeout_s
+        trusted = tls or httpx.create_ssl_context(trust_env=False)
+        self._client = httpx.AsyncClient(
+            transport=_Transport(GuardedBackend(self._guard, resolver), trusted),
             follow_redirects=False,
             trust_env=False,
+            # Compressed events would wait for each other, and a small bomb would unfold here.
+            headers={"accept-encoding": "identity"},
             # Reading has no timeout here: the turn's driver knows what is meaningful.
-            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-            # httpx's 100 connections would make the 101st stream wait for the pool.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            timeout=httpx.Timeout(None, connect=connect_timeout_s),
         )
 
     @asynccontextmanager
@@ -83,18 +193,23 @@ class HttpEdge:
         Leaving the context closes the stream; cancellation closes it at once.
 
         Raises:
-            EndpointError: no connection, or it broke before the headers.
+            EndpointError: no connection, or it broke before the headers; `EndpointNotAllowed` when
+                the guard refuses it, and nothing was sent.
         """
         try:
-            _check_port(request.url)
+            self._check(request.url)
             outgoing = self._client.build_request(
                 request.method, request.url, headers=list(request.headers), content=request.body
             )
             response = await self._client.send(outgoing, stream=True)
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        except EndpointNotAllowed as exc:
+            # The reason is for the operator; whoever asked learns only that it was refused.
+            _log.warning("endpoint.refused", extra=fields(reason=exc.reason.value))
+            raise EndpointError(type(exc).__name__) from exc
+        except _FAILURES as exc:
             raise EndpointError(_name_of(exc)) from exc
         try:
-            yield HttpResponse(response)
+            yield HttpResponse(response, self._error_body_timeout_s)
         finally:
             await response.aclose()
 
@@ -102,11 +217,13 @@ class HttpEdge:
         """Closes all connections."""
         await self._client.aclose()
 
-
-def _check_port(url: str) -> None:
-    """Refuses a port that does not exist: the loop would raise `OverflowError` in a group."""
-    if (httpx.URL(url).port or 0) > 65535:
-        raise httpx.InvalidURL("the port is above 65535")
+    def _check(self, text: str) -> None:
+        url = httpx.URL(text)
+        refusal = self._guard.refusal_of_url(
+            url.scheme, url.raw_host.decode("ascii"), url.port, has_user_info=bool(url.userinfo)
+        )
+        if refusal is not None:
+            raise EndpointNotAllowed(refusal)
 
 
 def _name_of(exc: Exception) -> str:

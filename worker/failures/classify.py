@@ -72,8 +72,17 @@ def _cause(fault: ProviderFault, facts: Facts) -> Cause:
     return next((rule.cause for rule in RULES if rule.matches(facts)), Cause.UPSTREAM_ERROR)
 
 
+_NAMED = {
+    "EndpointNotAllowed": Cause.ENDPOINT_NOT_ALLOWED,
+    "BodyTooLarge": Cause.LIMIT_EXCEEDED,
+}
+"""Names that `worker.edges.http` gives to its own refusals."""
+
+
 def _transport_cause(exception: str, text: str) -> Cause:
     """The cause of a connection that failed, by the exception's name and words."""
+    if exception in _NAMED:
+        return _NAMED[exception]
     if "Timeout" in exception:
         return Cause.NETWORK_TIMEOUT
     if "refused" in text or "Refused" in exception:

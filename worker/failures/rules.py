@@ -297,6 +297,13 @@ RULES: tuple[Rule, ...] = (
         no='0 {"error":{"status":"AUTHENTICATED","message":"no"}}',
     ),
     Rule(
+        # Redirects are not followed: the key and the prompt would go along.
+        cause=Cause.ENDPOINT_NOT_FOUND,
+        statuses=frozenset(range(300, 400)),
+        yes="307 ",
+        no="200 ",
+    ),
+    Rule(
         cause=Cause.ENDPOINT_NOT_FOUND,
         statuses=frozenset({404}),
         yes='404 {"detail":"Not Found"}',

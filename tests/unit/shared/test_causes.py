@@ -37,7 +37,7 @@ def test_every_tip_is_given_to_somebody():
 OPERATOR = {
     "invalid_key", "permission_denied", "plan_access_denied", "insufficient_balance",
     "endpoint_not_found", "connection_refused", "region_not_supported", "upstream_error",
-    "model_not_found", "internal_error", "worker_lost", "limit_exceeded",
+    "model_not_found", "internal_error", "worker_lost", "limit_exceeded", "endpoint_not_allowed",
 }  # fmt: skip
 
 

@@ -68,6 +68,8 @@ def test_cause(given, cause):
         ("ConnectionRefusedError", "", "connection_refused"),
         ("RemoteProtocolError", "peer closed connection", "connection_lost"),
         ("ReadError", "", "connection_lost"),
+        ("EndpointNotAllowed", "", "endpoint_not_allowed"),
+        ("BodyTooLarge", "", "limit_exceeded"),
     ],
 )
 def test_cause_of_a_broken_connection(exception, text, cause):

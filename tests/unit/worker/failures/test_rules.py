@@ -15,7 +15,7 @@ ELSEWHERE = {
     # no body: a connection, a stream of ours, our own doing
     Cause.CONNECTION_REFUSED, Cause.CONNECTION_LOST, Cause.NETWORK_TIMEOUT, Cause.UPSTREAM_ERROR,
     Cause.PROMPT_BLOCKED, Cause.QUOTA_EXHAUSTED, Cause.SUBSCRIPTION_REQUIRED, Cause.INTERNAL_ERROR,
-    Cause.WORKER_LOST, *OWN_CODES,
+    Cause.WORKER_LOST, Cause.ENDPOINT_NOT_ALLOWED, *OWN_CODES,
 }  # fmt: skip
 
 
