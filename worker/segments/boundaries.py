@@ -13,7 +13,7 @@ from worker.segments.compose import Composer, Piece
 from worker.segments.continuation import Continuation
 from worker.segments.limits import STALL_MIN_CHARS, Limits
 from worker.segments.markers import Kind, Markers, Open
-from worker.segments.overflow import Held, Wait, atom_around, atoms, find_cut
+from worker.segments.overflow import Held, Wait, atom_around, atoms, before_openers, find_cut
 from worker.segments.window import Window
 from worker.text.graphemes import fits, last_boundary
 from worker.text.lexicon import is_visible
@@ -170,17 +170,19 @@ class Boundaries:
         if len(self._window) < STALL_MIN_CHARS:
             return
         self.expire(Expiry.STALL)
-        text = self._window.text
-        whole = atoms(text) + self._held_spans()
-        ends = [
-            end
-            for end in sentence_ends(text)
-            if end >= STALL_MIN_CHARS
-            and atom_around(whole, end) is None
-            and not any(item.holds for item in self._markers.at(self._window.base + end))
-        ]
+        ends = [end for end in self._whole_ends(self._window.text) if end >= STALL_MIN_CHARS]
         if ends:
             self.cut(self._window.base + ends[-1], Cut.BOUNDARY)
+
+    def trim(self) -> None:
+        """Takes back a half sentence at the end, if a whole one stands before it."""
+        window = self._window
+        text = window.text.rstrip()
+        ends = self._whole_ends(text, final=True)
+        if ends and ends[-1] < len(text) and is_visible(text[: ends[-1]]):
+            end = window.base + ends[-1]
+            window.rewind(end)
+            self._markers.rewind(end)
 
     def finish(self) -> None:
         """Gives out all that is held."""
@@ -248,6 +250,26 @@ class Boundaries:
         )
         return kept_lines and not item.carried
 
+    def _whole_ends(self, text: str, *, final: bool = False) -> list[int]:
+        """The sentence ends of what is held that lie in no link, code, bracket or quotation."""
+        whole, openers = atoms(text) + self._held_spans(), self._openers()
+        ends = (before_openers(end, openers) for end in sentence_ends(text, final=final))
+        return [
+            end
+            for end in ends
+            if atom_around(whole, end) is None
+            and not any(item.holds for item in self._markers.at(self._window.base + end))
+        ]
+
+    def _openers(self) -> dict[int, int]:
+        """Behind each opening mark in what is held, where it begins."""
+        base = self._window.base
+        return {
+            at - base: after[-1].pos - base
+            for at, before, after in self._markers.moved_marks()
+            if len(after) > len(before) and after[-1].pos >= base
+        }
+
     def _held_spans(self) -> list[tuple[int, int]]:
         base = self._window.base
         return [(start - base, end - base) for start, end in self.code_spans]
@@ -260,6 +282,7 @@ class Boundaries:
             text=window.text,
             holder=None if holder is None else holder.pos - window.base,
             code_spans=self._held_spans(),
+            openers=self._openers(),
             hard_cut=self._hard_cut,
         )
         found = find_cut(held, self._limits)

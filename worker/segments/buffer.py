@@ -16,8 +16,6 @@ from worker.segments.scan import Scan, Wake
 from worker.segments.spans import SpanReader
 from worker.segments.stall import StallWatch
 from worker.segments.table_reader import SeparatorReader, TableReader
-from worker.text.lexicon import is_visible
-from worker.text.sentences import sentence_ends
 from worker.text.tags import Family
 
 MAX_UNREAD_CHARS = 900
@@ -204,17 +202,7 @@ class SegmentBuffer:
         scan.boundaries.expire(Expiry.END)
         self._base = scan.window.offset(scan.window.pos)
         if trim:
-            self._trim()
+            scan.boundaries.trim()
         scan.boundaries.finish()
         self._composer.close_pack()
         return self._composer.take()
-
-    def _trim(self) -> None:
-        """Takes back a half sentence at the end."""
-        window, markers = self._scan.window, self._scan.markers
-        text = window.text.rstrip()
-        ends = list(sentence_ends(text, final=True))
-        if ends and ends[-1] < len(text) and is_visible(text[: ends[-1]]):
-            end = window.base + ends[-1]
-            window.rewind(end)
-            markers.rewind(end)

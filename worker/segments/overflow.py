@@ -46,12 +46,14 @@ class Held(msgspec.Struct, frozen=True):
         text: what is held.
         holder: offset of the first construct that defers cuts, None without one.
         code_spans: inline code in it.
+        openers: behind each opening mark, where it begins.
         hard_cut: the last place at or before an offset that parts no character and no marker.
     """
 
     text: str
     holder: int | None
     code_spans: list[Span]
+    openers: dict[int, int]
     hard_cut: Callable[[str, int], int]
 
 
@@ -70,7 +72,7 @@ def find_cut(held: Held, limits: Limits) -> int | Wait:
     right = len(text) if holder is None or holder < limits.back else holder
     whole = atoms(text) + held.code_spans
     soft = min(limits.soft, right)
-    cut = _at_sentence(text, whole, soft, limits.back, min(right, body))
+    cut = _at_sentence(held, whole, soft, limits.back, min(right, body))
     if cut is None:
         cut = _at_blank(text, whole, soft, limits.back, min(right, body))
     if cut is None:
@@ -88,17 +90,25 @@ def atom_around(whole: list[Span], cut: int) -> Span | None:
     return None
 
 
-def _at_sentence(text: str, whole: list[Span], soft: int, low: int, high: int) -> int | None:
-    for end in _ends_between(text, whole, soft, high):
+def before_openers(end: int, openers: dict[int, int]) -> int:
+    """The end of a sentence without the marks that open what follows: `。**` before a word."""
+    while end in openers:
+        end = openers[end]
+    return end
+
+
+def _at_sentence(held: Held, whole: list[Span], soft: int, low: int, high: int) -> int | None:
+    for end in _ends_between(held, whole, soft, high):
         return end
     last = None
-    for end in _ends_between(text, whole, low, soft - 1):
+    for end in _ends_between(held, whole, low, soft - 1):
         last = end
     return last
 
 
-def _ends_between(text: str, whole: list[Span], low: int, high: int) -> Iterator[int]:
-    for end in sentence_ends(text, max(low - _LOOK_BACK_CHARS, 0)):
+def _ends_between(held: Held, whole: list[Span], low: int, high: int) -> Iterator[int]:
+    for behind in sentence_ends(held.text, max(low - _LOOK_BACK_CHARS, 0)):
+        end = before_openers(behind, held.openers)
         if end > high:
             break
         if end >= low and atom_around(whole, end) is None:

@@ -229,6 +229,15 @@ def test_equal_lines_of_code_all_come_out():
         ("All is well. ", "All is well."),
         ("**Now. And", "**Now.**"),
         ("e.g. this", "e.g. this"),
+        ("I know. See [Ok. Go](https://a.b/c.d) now", "I know."),
+        ("Run `code. x` now", "Run `code. x` now"),
+        ("(One. Two and three) go", "(One. Two and three) go"),
+        ('He said "stop. now" then', 'He said "stop. now" then'),
+        ("「はい。いいえ」と", "「はい。いいえ」と"),
+        ("a ||b. c|| d", "a ||b. c|| d"),
+        ("これはペン。*it* ~~x~~ y", "これはペン。"),
+        ("これは。||ひみつ||です", "これは。"),
+        ("(open. and", "(open."),
     ],
 )
 def test_trim_before_a_tool_call_cuts_only_at_a_sentence(text: str, shown: str):

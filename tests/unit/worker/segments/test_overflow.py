@@ -167,3 +167,9 @@ def test_a_message_of_one_character_makes_progress():
 def test_pieces_longer_than_a_part_are_read_in_parts():
     text = "`a\r\n" * 3000
     assert Run([text], L).segments == Run(in_pieces(text, 7), L).segments
+
+
+@pytest.mark.parametrize("marked", ["**強調**", "*it*", "~~x~~", "***both***", '"はい"', "||x||"])
+def test_a_mark_that_opens_behind_a_sentence_begins_the_next_message(marked: str):
+    rest = marked + " x" * 300
+    assert texts("あ" * 1005 + "。" + rest) == ["あ" * 1005 + "。", rest]
