@@ -13,8 +13,9 @@ from shared.failures import ProviderFault
 
 MAX_BODY_CHARS = 64 * 1024
 """What is read of a body: the HTTP edge reads no more either."""
-MAX_DEPTH = 8
-"""Of nesting, JSON inside JSON text included; OpenRouter around a host's error needs four."""
+MAX_DEPTH = 24
+"""Of nesting, JSON inside JSON text included: a router around a host's error needs three, and
+routers stand behind routers. JSON text that lies deeper is read as mere text."""
 MAX_ITEMS = 50
 """Of a list; validation errors repeat themselves."""
 MODERATION = "(moderation)"
@@ -93,13 +94,13 @@ class Facts:
             elif isinstance(item, str) and key in _CODE_KEYS:
                 self._add_code(item)
             elif isinstance(item, str) and key in _TEXT_KEYS:
-                self._read_text(item, depth + 1)
+                self._read_text(item, depth)
             elif isinstance(item, int) and not isinstance(item, bool) and key in _NUMBER_KEYS:
                 self._add_code(str(item))
 
     def _read_text(self, text: str, depth: int) -> None:
         head = text.lstrip()[:1]
-        if head in {"{", "["} and depth <= MAX_DEPTH:
+        if head in {"{", "["} and depth < MAX_DEPTH:
             try:
                 self._read(json.loads(text, strict=False), depth + 1)
             except (ValueError, RecursionError):

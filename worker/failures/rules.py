@@ -142,7 +142,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         # Vaguer words, which throttles use too ("Too many tokens, please wait").
         cause=Cause.CONTEXT_OVERFLOW,
-        words=words(r"input is too long", r"token limit exceeded", r"too many tokens"),
+        words=words(
+            r"input is too long", r"token limit exceeded", r"too many tokens(?!.{0,80}\bwait\b)"
+        ),
         statuses=frozenset({400, 422}),
         not_codes=_THROTTLES,
         yes='400 {"error":{"message":"too many tokens in the prompt"}}',
@@ -221,7 +223,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.RATE_LIMITED,
-        words=words(r"\btoo many requests\b", r"\brate[ -]limited\b"),
+        words=words(
+            r"\btoo many requests\b",
+            r"\btoo many tokens\b.{0,80}\bwait\b",
+            r"\brate[ -]limited\b",
+        ),
         yes='0 {"error":{"type":"invalid_request_error","message":"Too many requests, slow down"}}',
         no='0 {"error":{"type":"invalid_request_error","message":"the frame rate is limited"}}',
     ),

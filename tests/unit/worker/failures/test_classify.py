@@ -25,6 +25,21 @@ def nested(levels: int) -> object:
     return value
 
 
+def wrapped(text: str, routers: int) -> object:
+    """The text as the message of an error, handed on as JSON text by so many routers."""
+    value: object = {"error": {"message": text}}
+    for _ in range(routers):
+        raw = {"raw": json.dumps(value), "provider_name": "host"}
+        value = {"error": {"message": "Provider returned error", "metadata": raw}}
+    return value
+
+
+@pytest.mark.parametrize("routers", range(9))
+def test_what_was_said_is_read_behind_any_number_of_routers(routers: int):
+    said = wrapped("This model's maximum context length is 8192 tokens", routers)
+    assert classify(fault(400, said)).cause == "context_overflow"
+
+
 @pytest.mark.parametrize(
     ("given", "cause"),
     [
@@ -32,8 +47,8 @@ def nested(levels: int) -> object:
         (fault(400, [7, {"error": {"code": "insufficient_quota"}}]), "insufficient_balance"),
         (fault(400, '"billing hard limit"'), "insufficient_balance"),
         (fault(400, {"detail": [{"msg": "prompt is too long"}]}), "context_overflow"),
-        (fault(400, nested(5)), "insufficient_balance"),
-        (fault(400, nested(20)), "invalid_request"),
+        (fault(400, nested(20)), "insufficient_balance"),
+        (fault(400, nested(40)), "invalid_request"),
         (fault(400, '{"error": {"message": "prompt is too long"'), "context_overflow"),
         (fault(400, "[" * 5000), "invalid_request"),
         (fault(418, ""), "invalid_request"),
@@ -44,13 +59,14 @@ def nested(levels: int) -> object:
         (fault(0, "", code="network_error"), "upstream_error"),
         (fault(0, "", code="MALFORMED_FUNCTION_CALL"), "malformed_function_call"),
         (fault(0, "", message="Too many requests"), "rate_limited"),
+        (fault(400, {"message": "Too many tokens, please wait before trying"}), "rate_limited"),
         (fault(400, {"error": {"message": "unknown parameter: timeout"}}), "invalid_request"),
         (fault(401, {"error": {"details": [{"method": "StreamGenerateContent"}]}}), "invalid_key"),
     ],
     ids=["JSON in a message", "array", "bare string", "detail list", "nested", "nested too deep",
          "cut JSON", "endless brackets", "unknown 4xx", "unknown 5xx", "number in a 200",
          "digits in a 200", "odd types", "word of ours", "word of Google", "message only",
-         "timeout as a word", "rate inside a word"],
+         "tokens a minute", "timeout as a word", "rate inside a word"],
 )  # fmt: skip
 def test_cause(given, cause):
     error = classify(given)

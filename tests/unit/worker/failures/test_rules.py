@@ -8,7 +8,8 @@ from shared.causes import Cause
 from shared.failures import ProviderFault
 from worker.failures.classify import OWN_CODES
 from worker.failures.facts import Facts
-from worker.failures.rules import RULES, Rule
+from worker.failures.rule import Rule
+from worker.failures.rules import RULES
 
 IDS = [f"{number}-{rule.cause}" for number, rule in enumerate(RULES)]
 ELSEWHERE = {
