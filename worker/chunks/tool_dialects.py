@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import msgspec
+import regex
 
 from shared.messages import ArgumentState
 from worker.chunks.call_syntax import CallReader, Match, Tool, Tools
@@ -25,6 +26,7 @@ class MarkupDialect(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         opens: what begins the markup, literally; `keeps_opening` gives it to the parser too.
         closes: what ends it.
+        begins: what must follow `opens`; what cannot become it only names the markup.
         yes: an example, for the tool `t` with a string parameter `a`: the call `t(a="x")`.
         no: an example that is none.
     """
@@ -32,6 +34,7 @@ class MarkupDialect(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     opens: str
     closes: str
+    begins: regex.Pattern[str]
     parse: Parser
     yes: str
     no: str
@@ -219,11 +222,20 @@ def _typed(text: str, kind: object) -> object:
     return parsed
 
 
+def _begins(*alternatives: str) -> regex.Pattern[str]:
+    return regex.compile(rf"\s{{0,16}}+(?:{'|'.join(alternatives)})")
+
+
+_JSON_CALL = r'(?:\[\s{0,16}+)?\{\s{0,16}+"(?:name|arguments|parameters|function|type|id)"'
+_XML_CALL = r"<(?:function=|function\s+name=|invoke\s+name=)"
+_GLM_CALL = r"[\w.-]{1,128}+\s{0,16}+<(?:arg_key|/tool_call)>"
+
 DIALECTS: tuple[MarkupDialect, ...] = (
     MarkupDialect(
         name="tool_call tags",
         opens="<tool_call>",
         closes="</tool_call>",
+        begins=_begins(_JSON_CALL, _XML_CALL, _GLM_CALL),
         parse=_tool_call_calls,
         yes='<tool_call>\n{"name": "t", "arguments": {"a": "x"}}\n</tool_call>',
         no='<tool_call>{"name": "unknown", "arguments": {}}</tool_call>',
@@ -232,6 +244,7 @@ DIALECTS: tuple[MarkupDialect, ...] = (
         name="function tags",
         opens="<function=",
         closes="</function>",
+        begins=_begins(r"[\"']?[\w.-]{1,128}[\"']?\s{0,16}+>\s{0,16}+(?:<|\{)"),
         parse=lambda body, tools: _xml_calls(body + "</function>", tools),
         keeps_opening=True,
         yes="<function=t>\n<parameter=a>\nx\n</parameter>\n</function>",
@@ -241,6 +254,7 @@ DIALECTS: tuple[MarkupDialect, ...] = (
         name="invoke tags",
         opens="<function_calls>",
         closes="</function_calls>",
+        begins=_begins(_XML_CALL),
         parse=_xml_calls,
         yes='<function_calls>\n<invoke name="t"><parameter name="a">x</parameter></invoke>\n'
         "</function_calls>",
@@ -250,6 +264,7 @@ DIALECTS: tuple[MarkupDialect, ...] = (
         name="Gemma tool code",
         opens="<tool_code>",
         closes="</tool_code>",
+        begins=_begins(r"(?:print\(\s{0,16}+)?[\w.-]{1,128}+\("),
         parse=_code_calls,
         yes='<tool_code>\nprint(t(a="x"))\n</tool_code>',
         no="<tool_code>print(1)</tool_code>",
@@ -258,6 +273,7 @@ DIALECTS: tuple[MarkupDialect, ...] = (
         name="Gemma tool tokens",
         opens="<|tool_call>",
         closes="<tool_call|>",
+        begins=_begins(r"call:[\w.-]{1,128}+\s{0,16}+\{"),
         parse=_gemma_calls,
         yes='<|tool_call>call:t{a:<|"|>x<|"|>}<tool_call|>',
         no="<|tool_call>call:unknown{}<tool_call|>",
@@ -266,6 +282,7 @@ DIALECTS: tuple[MarkupDialect, ...] = (
         name="DeepSeek tool tokens",
         opens="<｜tool▁calls▁begin｜>",
         closes="<｜tool▁calls▁end｜>",
+        begins=_begins("<｜tool▁call▁begin｜>"),
         parse=_deepseek_calls,
         yes="<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>t\n"
         '```json\n{"a": "x"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
@@ -275,6 +292,7 @@ DIALECTS: tuple[MarkupDialect, ...] = (
         name="Kimi tool tokens",
         opens="<|tool_calls_section_begin|>",
         closes="<|tool_calls_section_end|>",
+        begins=_begins(r"<\|tool_call_begin\|>"),
         parse=_kimi_calls,
         yes="<|tool_calls_section_begin|><|tool_call_begin|>functions.t:0"
         '<|tool_call_argument_begin|>{"a": "x"}<|tool_call_end|><|tool_calls_section_end|>',

@@ -232,6 +232,8 @@ class VerbatimCallParser:
     def _markup(self, dialect: MarkupDialect, at: int, *, final: bool) -> Match | Undecided:
         begin = at + len(dialect.opens)
         limit = self._at + MAX_CALL_CHARS
+        if dialect.begins.match(self._data, begin, limit, partial=True) is None:
+            return Undecided.NO
         again = self._data.find(dialect.opens, begin, limit)
         end = limit if again < 0 else again
         close = self._data.find(dialect.closes, max(begin, self._searched), end)

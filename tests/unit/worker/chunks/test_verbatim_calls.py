@@ -201,3 +201,12 @@ LONG_RUN = "`" * (MAX_TICKS + 5)
 def test_a_long_run_of_backticks_is_around_no_call(text):
     assert parse(text) == text
     assert parse(f"{LONG_RUN} x {LONG_RUN} roll()") == f"{LONG_RUN} x {LONG_RUN} {ROLL}"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=[dialect.name for dialect in DIALECTS])
+@pytest.mark.parametrize("prose", [" tag of a model", "` is a tag", "\n\nis it", "(x) and", "<b>x"])
+def test_markup_that_is_only_named_is_given_out_at_once(dialect, prose):
+    parser = VerbatimCallParser(TOOLS)
+    text = f"The {dialect.opens}{prose}, "
+    assert show(parser.feed(text)) == text
+    assert show(parser.feed('as in {"name": "roll"}.')) == 'as in {"name": "roll"}.'
