@@ -35,6 +35,8 @@ FAULT_TTL_MS: Final = 72 * 3_600_000
 """The redacted snippet behind "Show full error"; as long as the turn can be replayed."""
 KEY_POOL_TTL_MS: Final = 48 * 3_600_000
 """Uses and rests of a pool's keys after the last use: longer than any quota of a day."""
+TRAFFIC_TTL_MS: Final = 10 * 60_000
+"""A model's breaker and retry budget after its last request: ten windows of them."""
 CLAIM_TTL_MS: Final = 60_000
 """What a worker's last claim took: a claim that is sent twice gets the same turns again."""
 CONTROL_TTL_MS: Final = 60_000
@@ -85,6 +87,10 @@ class Keys:
     def key_pool(self, provider: str) -> str:
         """Uses and rests of a provider's keys, by digests of them (hash)."""
         return f"{self.prefix}pool:{provider}"
+
+    def traffic(self, provider: str, model: str) -> str:
+        """A model's breaker and retry budget (hash)."""
+        return f"{self.prefix}traffic:{provider}|{model}"
 
     def last_claim(self, worker_id: str) -> str:
         """The turns of a worker's last claim (hash)."""

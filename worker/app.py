@@ -37,6 +37,7 @@ from worker.edges.keys import KeyPools
 from worker.edges.mcp import McpServers, prefixes
 from worker.edges.outbox import Outbox
 from worker.edges.tools import Toolbox, installed_tools
+from worker.edges.traffic import FleetTraffic
 from worker.providers.endpoints import server_keys
 from worker.providers.quirks import PROVIDERS
 from worker.tasks import run_turn
@@ -149,6 +150,7 @@ def _runner(parts: Parts) -> TurnRunner:
         provider=parts.http,
         reporter=parts.reporter,
         keys=KeyPools(parts.redis, parts.queue.keys, settings.endpoints, parts.environ),
+        traffic=FleetTraffic(parts.redis, parts.queue.keys),
         tools=parts.tools,
         limits=TimeLimits(
             first_byte_s=settings.first_byte_s,

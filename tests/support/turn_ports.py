@@ -14,9 +14,10 @@ from shared.errors import ConfigError, EndpointError, Fenced
 from shared.failures import ErrorReport
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
-from shared.turns import AttemptToken, TurnOutcome
+from shared.turns import AttemptToken, Target, TurnOutcome
 from worker.edges.clock import SystemClock
 from worker.edges.tools import Toolbox
+from worker.failures.traffic import Traffic
 from worker.providers.requests import Endpoint, HttpRequest, KeyedEndpoint
 from worker.turn.ports import KeysPort, ProviderPort, TimeLimits, ToolsPort
 from worker.turn.runner import TurnRunner
@@ -165,6 +166,25 @@ class PlayedPools:
         self.rests.append((provider, chosen, rest_s))
 
 
+class OpenRoads:
+    """Traffic that lets everything through but what a test forbids, and remembers."""
+
+    def __init__(self) -> None:
+        self.shut: set[str] = set()
+        self.has_retries = True
+        self.asked: list[tuple[str, bool]] = []
+        self.notes: list[tuple[str, bool]] = []
+
+    async def ask(self, target: Target, *, again: bool) -> Traffic:
+        self.asked.append((target.model, again))
+        if target.model in self.shut:
+            return Traffic.SHUT
+        return Traffic.SPENT if again and not self.has_retries else Traffic.GO
+
+    async def heard(self, target: Target, *, well: bool) -> None:
+        self.notes.append((target.model, well))
+
+
 def runner(
     provider: ProviderPort,
     reporter: KeepingReporter,
@@ -184,6 +204,7 @@ def runner(
         provider=provider,
         reporter=reporter,
         keys=keys or PlayedPools(place),
+        traffic=OpenRoads(),
         tools=tools,
         tool_limits=tool_limits,
         limits=limits,

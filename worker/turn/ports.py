@@ -14,7 +14,8 @@ from shared.failures import ErrorReport
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
 from shared.tools import ToolContext
-from shared.turns import AttemptToken, ToolSpec, TurnOutcome
+from shared.turns import AttemptToken, Target, ToolSpec, TurnOutcome
+from worker.failures.traffic import Traffic
 from worker.providers.requests import HttpRequest, KeyedEndpoint
 
 
@@ -50,6 +51,18 @@ class KeysPort(Protocol):
 
     async def rest(self, provider: str, chosen: str, rest_s: float) -> None:
         """Leaves a key alone for a while, in the whole fleet. It never raises."""
+        ...
+
+
+class TrafficPort(Protocol):
+    """The fleet's breaker and retry budget for each model. It never raises."""
+
+    async def ask(self, target: Target, *, again: bool) -> Traffic:
+        """Whether a request may be sent now; `again` for a retry at the same model."""
+        ...
+
+    async def heard(self, target: Target, *, well: bool) -> None:
+        """Notes an answer, or a failure that speaks against the model."""
         ...
 
 

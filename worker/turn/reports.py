@@ -1,14 +1,16 @@
-"""Whose attempt failed: the facts that the report of an attempt carries.
+"""Whose attempt failed: the facts that the report of an attempt carries, and what a channel hears.
 
-Comes in: the turn and its attempt. Goes out: an `AttemptIdentity`, and diagnostics, which hold
-counts and roles, never what anybody said. Pure.
+Comes in: the turn and its attempt. Goes out: an `AttemptIdentity`, diagnostics, which hold counts
+and roles, never what anybody said, and the public `TurnFailed`. Pure.
 """
 
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from shared import __version__
-from shared.causes import Cause
+from shared.causes import Cause, notice_of
 from shared.failures import ProviderError
+from shared.segments import TurnFailed
 from shared.turns import TurnRequest
 from worker.failures.diagnostics import empty_reply_diagnostics, request_diagnostics
 from worker.failures.reports import AttemptIdentity
@@ -63,3 +65,26 @@ def diagnostics_of(
             request_id=meta.response_id,
         )
     return found
+
+
+def failed_event(
+    request: TurnRequest,
+    error: ProviderError,
+    say: Callable[[str, str], str],
+    *,
+    count: int,
+    report_id: str,
+) -> TurnFailed:
+    """The end of a turn as the channel hears it: classified sentences, in the person's language."""
+    notice = notice_of(error.cause, request.credential_source)
+    locale = request.route.locale
+    return TurnFailed(
+        cause=error.cause,
+        category=error.category,
+        count=count,
+        headline=say(notice.headline, locale),
+        tips=tuple(say(tip, locale) for tip in notice.tips),
+        fault=notice.footer,
+        report_id=report_id,
+        retryable=error.retryable,
+    )

@@ -19,16 +19,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from shared.causes import Cause, notice_of
+from shared.causes import Cause
 from shared.errors import ConfigError
 from shared.failures import ErrorReport, ProviderError
 from shared.logs import fields
 from shared.messages import Message
-from shared.segments import TurnDone, TurnFailed
+from shared.segments import TurnDone
 from shared.turns import AttemptUsage, StopReason, TurnOutcome, TurnRequest, TurnState
 from worker.failures.classify import error_of
-from worker.failures.decide import Action
+from worker.failures.decide import Action, Decision
 from worker.failures.reports import report_of
+from worker.failures.traffic import Traffic, speaks_against
 from worker.providers.requests import ModelRequest
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
 from worker.turn.plan import Plan
@@ -40,8 +41,9 @@ from worker.turn.ports import (
     ReporterPort,
     TimeLimits,
     ToolsPort,
+    TrafficPort,
 )
-from worker.turn.reports import diagnostics_of, identity_of
+from worker.turn.reports import diagnostics_of, failed_event, identity_of
 from worker.turn.streaming import AttemptStream
 from worker.turn.tool_rounds import ToolLimits, ToolRounds
 
@@ -63,6 +65,7 @@ class TurnRunner:
         provider: the way to providers.
         reporter: where reports go.
         keys: addresses of providers and their keys.
+        traffic: the fleet's breakers and retry budgets.
         tools: the installed tools.
         limits: how long to wait for what.
         clock: the time.
@@ -81,6 +84,7 @@ class TurnRunner:
         provider: ProviderPort,
         reporter: ReporterPort,
         keys: KeysPort,
+        traffic: TrafficPort,
         tools: ToolsPort,
         limits: TimeLimits,
         clock: Clock,
@@ -95,6 +99,7 @@ class TurnRunner:
         self.provider = provider
         self.reporter = reporter
         self.keys = keys
+        self.traffic = traffic
         self.tools = tools
         self.tool_limits = tool_limits
         self.limits = limits
@@ -157,13 +162,15 @@ class _Run:
         )
         self._pauses = 0
         self._was_empty = False
+        self._is_shut = False
         self._spent: list[AttemptUsage] = []
 
     async def finish(self) -> TurnOutcome:
         """Tries until the turn has its end."""
+        self._is_shut = not await self._may_ask()
         while True:
             attempt = await self._begin()
-            result = self._unless_empty(attempt, await self._rounds_of(attempt))
+            result = await self._result_of(attempt)
             self._spent.append(attempt.spent(self._outbox.token.attempt))
             await self._keep_recording(attempt, result)
             match result:
@@ -176,11 +183,29 @@ class _Run:
                     if outcome is not None:
                         return outcome
 
+    async def _result_of(self, attempt: Attempt) -> AttemptResult:
+        """Asks, unless the breaker of the first model is open; the fleet hears how it went."""
+        if self._is_shut:
+            self._is_shut = False
+            why = "the model failed for the whole fleet; it is not asked for some seconds"
+            return Failed(error=error_of(Cause.OVERLOADED, message=why))
+        result = self._unless_empty(attempt, await self._rounds_of(attempt))
+        match result:
+            case Completed():
+                await self._runner.traffic.heard(attempt.target, well=True)
+            case Failed(error=error) if speaks_against(error.cause):
+                await self._runner.traffic.heard(attempt.target, well=False)
+            case _:
+                pass
+        return result
+
+    async def _may_ask(self, *, again: bool = False) -> bool:
+        return await self._runner.traffic.ask(self._plan.target, again=again) is Traffic.GO
+
     async def _rounds_of(self, attempt: Attempt) -> AttemptResult:
         """Asks and asks again, until the model says something that needs no answer."""
         while True:
             result = await self._stream.of(attempt, self._plan.question)
-            _log_diagnostics(attempt)
             if not (isinstance(result, Completed) and attempt.pipeline.goes_on):
                 return result
             ended = await self._answer(attempt, result)
@@ -223,13 +248,7 @@ class _Run:
     async def _after(self, attempt: Attempt, error: ProviderError) -> TurnOutcome | None:
         """Reports a failure and gives up or prepares the next attempt (None)."""
         asked = self._plan.question
-        decision = self._plan.after(
-            error,
-            emitted=attempt.sent > 0,
-            jitter=self._runner.jitter(),
-            key_id=attempt.key_id,
-            other_keys=attempt.other_keys,
-        )
+        decision = await self._decision(attempt, error)
         if decision.key_cooldown_s and attempt.key_id is not None:
             name = attempt.target.provider
             await self._runner.keys.rest(name, attempt.key_id, decision.key_cooldown_s)
@@ -242,6 +261,25 @@ class _Run:
             return await self._done(attempt, TurnState.CANCELLED)
         await self._outbox.next_attempt()
         return None
+
+    async def _decision(self, attempt: Attempt, error: ProviderError) -> Decision:
+        """What follows, as far as the fleet lets it: a shut model is passed over.
+
+        Asked before anything that was shown is superseded, so that it stays where nothing follows.
+        """
+        while True:
+            decision = self._plan.after(
+                error,
+                emitted=attempt.sent > 0,
+                jitter=self._runner.jitter(),
+                key_id=attempt.key_id,
+                other_keys=attempt.other_keys,
+            )
+            is_retry = decision.action is Action.RETRY
+            if decision.action is Action.GIVE_UP or await self._may_ask(again=is_retry):
+                return decision
+            log.info("attempt.held_back", extra=fields(action=decision.action, cause=error.cause))
+            error = msgspec.structs.replace(error, retryable=False)
 
     def _is_too_late(self, delay_s: float) -> bool:
         deadline_s = self._started_s + self._runner.limits.turn_deadline_s
@@ -299,22 +337,11 @@ class _Run:
         outcome = msgspec.structs.replace(
             self._outcome(attempt, TurnState.FAILED), cause=error.cause
         )
-        await self._outbox.finish(self._failed_event(attempt, error, report.id), outcome)
-        return outcome
-
-    def _failed_event(self, attempt: Attempt, error: ProviderError, report_id: str) -> TurnFailed:
-        notice = notice_of(error.cause, self._request.credential_source)
-        locale = self._request.route.locale
-        return TurnFailed(
-            cause=error.cause,
-            category=error.category,
-            count=attempt.sent,
-            headline=self._runner.say(notice.headline, locale),
-            tips=tuple(self._runner.say(tip, locale) for tip in notice.tips),
-            fault=notice.footer,
-            report_id=report_id,
-            retryable=error.retryable,
+        event = failed_event(
+            self._request, error, self._runner.say, count=attempt.sent, report_id=report.id
         )
+        await self._outbox.finish(event, outcome)
+        return outcome
 
     async def _report(
         self, attempt: Attempt, error: ProviderError, asked: ModelRequest, *, shown: bool
@@ -364,15 +391,6 @@ class _Run:
         if isinstance(result, Failed) or self._runner.records_always:
             await self._outbox.keep_recording(attempt.recording.dump())
             log.debug("attempt.recorded", extra=fields(attempt=self._outbox.token.attempt))
-
-
-def _log_diagnostics(attempt: Attempt) -> None:
-    """What the rooms mended in an answer, with the host that sent it, so that it can be told."""
-    end = attempt.pipeline.end
-    found = (end.metadata or {}).get("diagnostics") if end is not None else None
-    if end is not None and found:
-        host = end.serving_provider
-        log.info("stream.mended", extra=fields(serving_provider=host, diagnostics=found))
 
 
 def _ms(seconds: float) -> int:

@@ -6,11 +6,13 @@ waits through ports only, for three things at once: bytes, a user's stop, and ti
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from shared.causes import Cause
 from shared.errors import EndpointError
 from shared.failures import ProviderFault
+from shared.logs import fields
 from shared.segments import Segment
 from worker.failures.classify import classify, error_of
 from worker.providers.building import build_request
@@ -18,6 +20,8 @@ from worker.providers.quirks import is_custom, resolve
 from worker.providers.requests import HttpRequest, ModelRequest
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
 from worker.turn.ports import Clock, OutboxPort, ProviderPort, ResponsePort
+
+log = logging.getLogger(__name__)
 
 
 class AttemptStream:
@@ -126,6 +130,7 @@ class AttemptStream:
             finally:
                 await _end(read)
         await self._send(attempt, attempt.pipeline.flush())
+        _log_diagnostics(attempt)
         return attempt.result()
 
     async def _send(self, attempt: Attempt, segments: list[Segment]) -> None:
@@ -175,6 +180,15 @@ class AttemptStream:
             custom_endpoint=is_custom(resolve(attempt.target.provider)),
             now_s=self._clock.epoch_ms() / 1000,
         )
+
+
+def _log_diagnostics(attempt: Attempt) -> None:
+    """What the rooms mended in an answer, with the host that sent it, so that it can be told."""
+    end = attempt.pipeline.end
+    found = (end.metadata or {}).get("diagnostics") if end is not None else None
+    if end is not None and found:
+        host = end.serving_provider
+        log.info("stream.mended", extra=fields(serving_provider=host, diagnostics=found))
 
 
 async def _generator(response: ResponsePort) -> AsyncGenerator[bytes, None]:

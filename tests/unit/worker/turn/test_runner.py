@@ -332,7 +332,7 @@ async def test_what_the_rooms_mended_is_logged_with_the_host(caplog):
         ScriptedResponse([think + b"\n\n", FIRST, END]),
         target=Target(provider="openrouter", model="m"),
     )
-    with caplog.at_level("INFO", logger="worker.turn.runner"):
+    with caplog.at_level("INFO", logger="worker.turn.streaming"):
         await case.run()
     (line,) = [record for record in caplog.records if record.message == "stream.mended"]
     assert "think_blocks" in str(vars(line))
