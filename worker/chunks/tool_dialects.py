@@ -41,6 +41,19 @@ class MarkupDialect(msgspec.Struct, frozen=True, kw_only=True):
     keeps_opening: bool = False
 
 
+def unclosed_calls(body: str, tools: Tools) -> list[Called]:
+    """The calls of a body whose end never came: servers stop at the closing tag and drop it.
+
+    Whole JSON counts, as a call in unclosed backticks does; of anything else, the name is refused.
+    """
+    if body.lstrip()[:1] in {"{", "["}:
+        calls = _json_calls(body, tools) or []
+        if all(call.state is ArgumentState.OK for call in calls):
+            return calls
+    called = cut_call(body, tools)
+    return [called] if called else []
+
+
 def cut_call(body: str, tools: Tools) -> Called | None:
     """The call that a body without its end would have been: its name, refused as truncated."""
     found = _NAME.search(body)

@@ -23,7 +23,7 @@ from worker.chunks.call_syntax import (
     skip_space,
 )
 from worker.chunks.pieces import Called, HoldTimer, Piece, Visible, merged
-from worker.chunks.tool_dialects import DIALECTS, MarkupDialect, cut_call
+from worker.chunks.tool_dialects import DIALECTS, MarkupDialect, unclosed_calls
 from worker.text.scanner import FENCE_TICKS
 
 MAX_TICKS = 16
@@ -247,8 +247,8 @@ class VerbatimCallParser:
         self._searched = max(begin, len(self._data) - len(dialect.closes) + 1)
         if not final:
             return Undecided.WAIT
-        called = cut_call(self._data[begin:], self._tools)
-        return Match(len(self._data), (called,), is_cut=True) if called else Undecided.NO
+        calls = unclosed_calls(self._data[begin:], self._tools)
+        return Match(len(self._data), tuple(calls), is_cut=True) if calls else Undecided.NO
 
     def _calls_from(self, at: int, *, final: bool) -> Match | Undecided:
         """One or more calls with nothing but white space between them."""
