@@ -34,6 +34,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """`local` or `discord`."""
     discord_token: str | None = None
     discord_rest_url: str = "https://discord.com/api/v10"
+    console_token: str | None = None
+    """What the console asks visitors for; needed where it listens beyond loopback."""
     provider: str = "rehearsal"
     model: str = "plain"
     endpoints: dict[str, str] = msgspec.field(default_factory=dict)

@@ -192,9 +192,13 @@ def start_logs(
 
 
 def secrets_of(settings: Settings) -> list[Secret]:
-    """The secrets among the settings: the bot's token and the passwords in addresses."""
+    """The secrets among the settings: tokens, and the passwords in addresses."""
     urls = (settings.redis_url, settings.database_url, *settings.endpoints.values())
-    texts = [settings.discord_token, *(urlsplit(url).password for url in urls if url)]
+    texts = [
+        settings.discord_token,
+        settings.console_token,
+        *(urlsplit(url).password for url in urls if url),
+    ]
     return [Secret(text) for text in texts if text]
 
 

@@ -27,6 +27,7 @@ NOUNS: Final = (
     "gateway",
     "worker",
     "recorder",
+    "console",
     "turns",
     "errors",
     "discord",

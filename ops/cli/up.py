@@ -35,6 +35,9 @@ WORKERS: Final = 2
 """One may die and the other goes on."""
 MAX_WORKERS: Final = 64
 REHEARSAL: Final = "rehearsal"
+CONSOLE: Final = "console"
+CONSOLE_PORT: Final = 8750
+"""As `turnfleet console` has it; a free one where somebody listens there already."""
 READY_S: Final = 60.0
 """Python on a slow, busy machine needs seconds per process."""
 LOOK_S: Final = 0.2
@@ -52,6 +55,9 @@ def up(
     workers: Annotated[
         int, typer.Option("-w", "--workers", min=1, max=MAX_WORKERS, help="How many workers.")
     ] = WORKERS,
+    console: Annotated[
+        bool, typer.Option(help="Also serve the console on this machine, to look and to talk.")
+    ] = True,
 ) -> None:
     """Runs a whole fleet here until Ctrl-C, and restarts what dies.
 
@@ -63,7 +69,8 @@ def up(
     try:
         with _server(settings) as (url, server):
             asyncio.run(_check(settings, url))
-            services = services_of(settings, url, workers=workers)
+            port = _free_port(CONSOLE_PORT) if console else None
+            services = services_of(settings, url, workers=workers, console_port=port)
             is_good = asyncio.run(_run(settings, url, server, services))
     finally:
         logs.close()
@@ -71,13 +78,16 @@ def up(
         raise typer.Exit(Exit.BAD_INPUT)
 
 
-def services_of(settings: Settings, url: str, *, workers: int) -> list[Service]:
+def services_of(
+    settings: Settings, url: str, *, workers: int, console_port: int | None = None
+) -> list[Service]:
     """The services of a fleet on this machine, the embedded server aside.
 
     Args:
         settings: of the fleet.
         url: of its server.
         workers: how many.
+        console_port: where the console listens on loopback; None starts none.
     """
     endpoints = dict(settings.endpoints)
     services = []
@@ -110,6 +120,10 @@ def services_of(settings: Settings, url: str, *, workers: int) -> list[Service]:
     service("recorder", "ops", "recorder", rank=RANK_RECORDER, grace_s=0)
     for number in range(1, workers + 1):
         service(f"worker-{number}", "worker", rank=RANK_WORKER, grace_s=settings.drain_s)
+    if console_port is not None:
+        # On loopback, for whoever has this machine: it may act, as the command line may.
+        more = ("console", "--port", str(console_port), "--write")
+        service(CONSOLE, "ops", *more, rank=RANK_WORKER, grace_s=0, is_quiet=True)
     return services
 
 
@@ -171,7 +185,8 @@ async def _announce(settings: Settings, url: str, services: list[Service]) -> No
     """Says once that everything has reported itself, and what one can do now."""
     client = connect(url)
     records = TurnRecords(client, Keys(settings.cell, settings.partitions))
-    wanted = {service.name for service in services if service.name != REHEARSAL}
+    silent = {REHEARSAL, CONSOLE}
+    wanted = {service.name for service in services if service.name not in silent}
     try:
         with progress("starting") as update:
             async with asyncio.timeout(READY_S):
@@ -202,8 +217,13 @@ def _tell(change: Change) -> None:
         say(f"{change.service} died (code {change.code}) and is started again.")
 
 
-def _free_port() -> int:
+def _free_port(wish: int = 0) -> int:
+    """A port of loopback where nobody listens: the one that is wished for, if it can be had."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wish))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port

@@ -1,0 +1,88 @@
+"""What the console does: decide about a cause, replay a turn, talk in a local channel, log in.
+
+Comes in: forms of our own pages. Goes out: a redirect to where one sees what came of it. Everything
+but logging in is refused where the console only shows.
+"""
+
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ops.console.access import Access, is_own_form, let_in
+from ops.console.desk import Desk, desk_of
+from ops.console.render import page
+from ops.replay.turns import Change, admitted
+from ops.store.causes import Verdict, decide
+from shared.turns import Target
+
+MUTE: timedelta = timedelta(hours=24)
+"""What the button mutes for; `turnfleet errors mute --for` has any span."""
+_VERDICTS = ("open", "muted", "resolved")
+
+
+async def judge(request: Request) -> Response:
+    """Mutes, resolves or reopens a cause."""
+    desk, name = await _allowed(request), request.path_params["name"]
+    form = await request.form()
+    status = str(form.get("status"))
+    if status not in _VERDICTS:
+        raise HTTPException(400, "A cause is open, muted or resolved.")
+    now = datetime.now(UTC)
+    until = now + MUTE if status == "muted" else None
+    note = str(form.get("note") or "") or None
+    if desk.writable is not None:
+        await decide(desk.writable, name, Verdict(status=status, muted_until=until, note=note), now)
+    return RedirectResponse(f"/causes/{quote(name)}", 303)
+
+
+async def replay(request: Request) -> Response:
+    """Replays a turn, once, however often the button is pressed."""
+    desk, turn_id = await _allowed(request), request.path_params["turn_id"]
+    form = await request.form()
+    change = Change(model=str(form.get("model") or "") or None)
+    candidate = await desk.replays.examine(turn_id, change)
+    if candidate.reason is None and await admitted(desk.replays, candidate) in _TAKEN:
+        return RedirectResponse(f"/turns/{quote(candidate.new_id)}", 303)
+    return RedirectResponse(f"/turns/{quote(turn_id)}", 303)
+
+
+_TAKEN = frozenset({"accepted", "duplicate"})
+
+
+async def say(request: Request) -> Response:
+    """Posts a prompt into a local channel."""
+    desk, channel_id = await _allowed(request), request.path_params["channel_id"]
+    form = await request.form()
+    provider, model = str(form.get("provider") or ""), str(form.get("model") or "")
+    target = Target(provider=provider, model=model) if provider and model else None
+    try:
+        await desk.channel.say(channel_id, str(form.get("text") or ""), target=target)
+    except ValueError as exc:
+        raise HTTPException(400, f"{exc}.") from exc
+    return RedirectResponse(f"/channels/{channel_id}", 303)
+
+
+async def login(request: Request) -> Response:
+    """Asks for the token, and lets in whoever has it."""
+    access: Access = request.state.access
+    if request.method == "GET":
+        return page(request, "login.html", {"is_wrong": False})
+    form = await request.form()
+    if not await is_own_form(request) or not access.is_token(str(form.get("token") or "")):
+        return page(request, "login.html", {"is_wrong": True}, 403)
+    response = RedirectResponse("/", 303)
+    let_in(request, response)
+    return response
+
+
+async def _allowed(request: Request) -> Desk:
+    """The desk, where this form may change something."""
+    desk = desk_of(request)
+    if not desk.may_write:
+        raise HTTPException(403, "This console only shows; start it with --write to act.")
+    if not await is_own_form(request):
+        raise HTTPException(403, "The form is too old or not ours; load the page again.")
+    return desk

@@ -1,0 +1,49 @@
+// Live parts of pages, keys, and Enter that sends. Everything works without it, but by reloading.
+"use strict";
+
+for (const part of document.querySelectorAll("[data-live]")) {
+  const source = new EventSource(part.dataset.live);
+  // The server renders and escapes the part with the template of the page itself.
+  source.onmessage = (event) => {
+    const atEnd = window.innerHeight + window.scrollY >= document.body.scrollHeight - 80;
+    part.innerHTML = event.data;
+    if (atEnd && part.classList.contains("talk")) window.scrollTo(0, document.body.scrollHeight);
+  };
+  window.addEventListener("pagehide", () => source.close());
+}
+
+for (const form of document.querySelectorAll("form[data-say]")) {
+  const text = form.querySelector("textarea");
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const answer = await fetch(location.pathname, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+    if (answer.ok) text.value = "";
+    text.focus();
+  });
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      form.requestSubmit();
+    }
+  });
+}
+
+let row = -1;
+document.addEventListener("keydown", (event) => {
+  if (event.target.closest("input, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const pages = [...document.querySelectorAll("nav a")];
+  const rows = [...document.querySelectorAll("tbody tr")];
+  if (event.key === "/") {
+    const field = document.querySelector("form.filter input");
+    if (field) { event.preventDefault(); field.focus(); }
+  } else if (pages[event.key - 1]) {
+    location.href = pages[event.key - 1].href;
+  } else if ((event.key === "j" || event.key === "k") && rows.length) {
+    row = Math.min(rows.length - 1, Math.max(0, row + (event.key === "j" ? 1 : -1)));
+    rows[row].tabIndex = -1;
+    rows[row].focus();
+  } else if (event.key === "Enter" && rows[row]) {
+    const link = rows[row].querySelector("a");
+    if (link) location.href = link.href;
+  }
+});
