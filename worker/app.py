@@ -39,7 +39,7 @@ from worker.edges.outbox import Outbox
 from worker.edges.tools import Toolbox, installed_tools
 from worker.edges.traffic import FleetTraffic
 from worker.providers.endpoints import server_keys
-from worker.providers.quirks import PROVIDERS
+from worker.providers.quirks import CUSTOM, PROVIDERS
 from worker.tasks import run_turn
 from worker.turn.ports import TimeLimits
 from worker.turn.runner import TurnRunner
@@ -66,7 +66,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 def provider_keys(environ: Mapping[str, str]) -> list[Secret]:
     """The deployment's own provider keys, which no text of this process may show."""
-    rows = {row.key_env: name for name, row in PROVIDERS.items() if row.key_env}
+    every = {**PROVIDERS, CUSTOM.name: CUSTOM}
+    rows = {row.key_env: name for name, row in every.items() if row.key_env}
     return [key for variable in sorted(rows) for key in server_keys(rows[variable], environ)]
 
 

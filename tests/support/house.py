@@ -130,7 +130,8 @@ class House:
         async with asyncio.timeout(READY_S):
             while not ready.exists() or not ready.read_text():
                 await asyncio.sleep(0.02)
-        endpoints = {"rehearsal": ready.read_text().strip()}
+        more = msgspec.json.decode(self._settings.get("ENDPOINTS", "{}"))
+        endpoints = {"rehearsal": ready.read_text().strip(), **more}
         environ = self._environ({"ENDPOINTS": msgspec.json.encode(endpoints).decode()})
         names = ["gateway", *(f"gateway-{n}" for n in range(2, self._gateway_count + 1))]
         self.gateways = [Process(name, ["gateway"], environ, self.home) for name in names]

@@ -22,6 +22,7 @@ import httpx
 
 from shared.errors import EndpointError
 from shared.logs import fields
+from worker.edges.echo import EchoMask, masked, secrets_in
 from worker.edges.guard import Guard
 from worker.edges.network import EndpointNotAllowed, GuardedBackend, Resolve, resolve
 from worker.providers.requests import HttpRequest
@@ -56,30 +57,40 @@ _log = logging.getLogger(__name__)
 class HttpResponse:
     """An answer whose headers have arrived."""
 
-    __slots__ = ("_error_body_timeout_s", "_response", "headers", "status")
+    __slots__ = ("_error_body_timeout_s", "_response", "_secrets", "headers", "status")
 
-    def __init__(self, response: httpx.Response, error_body_timeout_s: float) -> None:
+    def __init__(
+        self, response: httpx.Response, secrets: tuple[bytes, ...], error_body_timeout_s: float
+    ) -> None:
         self._response = response
+        self._secrets = secrets
         self._error_body_timeout_s = error_body_timeout_s
         self.status = response.status_code
-        self.headers = tuple((k.lower(), v) for k, v in response.headers.items())
+        self.headers = tuple(
+            (name.decode("ascii").lower(), masked(value, secrets).decode("utf-8", "replace"))
+            for name, value in response.headers.raw
+        )
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, decoded from its content encoding.
+        """The body as it arrives, decoded from its content encoding, what we sent masked.
 
         Raises:
             EndpointError: the connection broke, or the body is longer than any answer
                 (`BodyTooLarge`). Cancelling closes the connection.
         """
         size = 0
+        mask = EchoMask(self._secrets)
         try:
             async for data in self._response.aiter_bytes():
                 size += len(data)
                 if size > MAX_BODY_BYTES:
                     raise EndpointError("BodyTooLarge")
-                yield data
+                if safe := mask.feed(data):
+                    yield safe
         except _FAILURES as exc:
             raise EndpointError(type(exc).__name__) from exc
+        if rest := mask.flush():
+            yield rest
 
     async def error_body(self) -> bytes:
         """The first `MAX_ERROR_BODY_BYTES` of the body, or what came of it before it broke.
@@ -97,7 +108,7 @@ class HttpResponse:
                         break
         except (*_FAILURES, TimeoutError):
             pass
-        return b"".join(parts)[:MAX_ERROR_BODY_BYTES]
+        return masked(b"".join(parts), self._secrets)[:MAX_ERROR_BODY_BYTES]
 
 
 class _Body(httpx.AsyncByteStream):
@@ -209,7 +220,7 @@ class HttpEdge:
         except _FAILURES as exc:
             raise EndpointError(_name_of(exc)) from exc
         try:
-            yield HttpResponse(response, self._error_body_timeout_s)
+            yield HttpResponse(response, secrets_in(request.headers), self._error_body_timeout_s)
         finally:
             await response.aclose()
 
