@@ -23,7 +23,7 @@ async def ended(home: House, turn_id: str) -> TurnRecord:
     async with asyncio.timeout(REPLY_S):
         while True:
             record = await home.records.turn(turn_id)
-            if record is not None and record.outcome is not None:
+            if record is not None and record.finished_ms is not None:
                 return record
             await asyncio.sleep(0.05)
 
@@ -83,3 +83,21 @@ async def play(url: str) -> None:
             if one["role"] == "tool"
         ]
         assert refused[0].startswith("There is no tool of this name")
+
+
+async def test_a_worker_that_dies_after_a_tool_ran_runs_none_again_and_the_channel_is_told():
+    with running_server(flavors()[0]) as server:
+        async with house(server.url, workers=1, TOOLS=ALL) as home:
+            turn_id = await ask(home, 1, "what is twice 21?", guild=7, model="sums@4")
+            await shown(home, 1, 1)
+            async with asyncio.timeout(REPLY_S):
+                while len(await requests(home)) < 2:
+                    await asyncio.sleep(0.05)
+            home.workers[0].kill()
+            home.workers[0].start()
+            record = await ended(home, turn_id)
+            assert record.state is TurnState.FAILED
+            assert record.event is not None
+            assert (record.event.count, record.attempt) == (1, 1)
+            assert (await shown(home, 1, 2))[0] == "Let me work that out."
+            assert len(await requests(home)) == 2
