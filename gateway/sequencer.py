@@ -29,6 +29,8 @@ NONCE_HASH_BYTES = 15
 """120 bits are 24 characters of base32, and Discord takes 25."""
 
 
+MAX_PAST = 32
+"""Editions remembered: more than a turn has attempts, deploys that hand it back included."""
 TERMINAL_SEQ = -1
 """The seq of a terminal event's texts in nonces: no segment has it."""
 
@@ -45,7 +47,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     """Where a turn's delivery stands.
 
     `seq` is the last envelope that was shown whole, `parts` how many texts of the next one were;
-    `cursor` is the slot that the next text goes to. `closed`: the terminal event was shown.
+    `cursor` is the slot that the next text goes to. `closed`: the terminal event was shown. `past`
+    are the editions (attempt and claim) that were left for this one: what comes of them is void.
+    Numbers alone would not tell: a server that forgot its last second counts attempts once more.
     """
 
     attempt: int = 0
@@ -54,6 +58,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     parts: int = 0
     cursor: int = 0
     closed: bool = False
+    past: tuple[str, ...] = ()
 
 
 class JournalRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,9 +69,14 @@ class JournalRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True):
-    """What the journal must change, in one write. `drop` is the number of a slot that is gone."""
+    """What the journal must change, in one write. `drop` is the number of a slot that is gone.
+
+    `before` is the head that the journal has, unless its server forgot; None puts this in the place
+    of whatever is there.
+    """
 
     head: Head
+    before: Head | None
     put: tuple[tuple[int, Slot], ...] = ()
     drop: tuple[int, ...] = ()
 
@@ -112,6 +122,10 @@ def nonce_of(turn_id: str, attempt: int, claim: str, seq: int, part: int) -> str
     return b32encode(blake2b(name, digest_size=NONCE_HASH_BYTES).digest()).decode().lower()
 
 
+def _edition(attempt: int, claim: str) -> str:
+    return f"{attempt}/{claim}"
+
+
 class TurnSequencer:
     """The state of one turn's delivery.
 
@@ -128,6 +142,7 @@ class TurnSequencer:
         self._turn_id = turn_id
         self._head = record.head
         self._slots = list(record.slots)
+        self._journaled = record.head
         self._pieces: tuple[str, ...] = ()
         self._goal: Envelope | None = None
         self._repost = False  # a slot could not be rewritten: what follows it must go first
@@ -162,15 +177,17 @@ class TurnSequencer:
             raise RuntimeError("the last envelope is not finished")
         self.has_gap = False
         before = self._head
-        if not before.closed:
+        edition = _edition(envelope.attempt, envelope.claim)
+        if not before.closed and edition not in before.past:
             match envelope.event:
                 case AttemptSuperseded():
-                    self._supersede(envelope.event, envelope.claim)
+                    if edition != _edition(before.attempt, before.claim):
+                        self._restart(envelope)
                 case SegmentReady():
                     self._begin_segment(envelope, pieces)
                 case TurnDone(count=count) | TurnFailed(count=count):
                     self._begin_terminal(envelope, pieces, count)
-        return None if self._head == before else Patch(head=self._head)
+        return None if self._head == before else self._patch()
 
     def step(self) -> Step | None:
         """The next thing to do in the channel; None when the envelope is finished."""
@@ -196,7 +213,7 @@ class TurnSequencer:
             return None
         slot = Slot(nonce=step.nonce, at_ms=now_ms)
         self._slots[step.slot : step.slot + 1] = [slot]
-        return Patch(head=self._head, put=((step.slot, slot),))
+        return self._patch(put=((step.slot, slot),))
 
     def settle(self, step: Step, outcome: Outcome) -> Patch | None:
         """Takes the outcome of a step.
@@ -218,22 +235,33 @@ class TurnSequencer:
         """Gives the turn up: nothing more is shown, and every further envelope is a repetition."""
         self._goal = None
         self._head = msgspec.structs.replace(self._head, closed=True)
-        return Patch(head=self._head)
+        return self._patch()
 
-    def _supersede(self, event: AttemptSuperseded, claim: str) -> None:
-        if event.by > self._head.attempt:
-            self._restart(event.by, claim)
+    def whole(self) -> Patch:
+        """All that the journal must have, for one that forgot."""
+        return Patch(head=self._head, before=None, put=tuple(enumerate(self._slots)))
 
-    def _restart(self, attempt: int, claim: str) -> None:
-        self._head = Head(attempt=attempt, claim=claim)
+    def _patch(
+        self, *, put: tuple[tuple[int, Slot], ...] = (), drop: tuple[int, ...] = ()
+    ) -> Patch:
+        before, self._journaled = self._journaled, self._head
+        return Patch(head=self._head, before=before, put=put, drop=drop)
+
+    def _restart(self, envelope: Envelope) -> None:
+        self._head = Head(attempt=envelope.attempt, claim=envelope.claim, past=self._past(envelope))
+
+    def _past(self, envelope: Envelope) -> tuple[str, ...]:
+        head = self._head
+        edition = _edition(head.attempt, head.claim)
+        if head.attempt == 0 or edition == _edition(envelope.attempt, envelope.claim):
+            return head.past
+        return (*head.past, edition)[-MAX_PAST:]
 
     def _begin_segment(self, envelope: Envelope, pieces: tuple[str, ...]) -> None:
         head = self._head
-        if envelope.attempt < head.attempt:
-            return
         is_other_edition = (envelope.attempt, envelope.claim) != (head.attempt, head.claim)
         if is_other_edition and envelope.seq == 1:
-            self._restart(envelope.attempt, envelope.claim)
+            self._restart(envelope)
         elif is_other_edition:
             self._adopt(envelope)
         if envelope.seq > self._head.seq:
@@ -241,8 +269,6 @@ class TurnSequencer:
             self._begin(envelope, pieces)
 
     def _begin_terminal(self, envelope: Envelope, pieces: tuple[str, ...], count: int) -> None:
-        if envelope.attempt < self._head.attempt:
-            return
         # A worker that dies after a tool ran leaves its text: the terminal event of a later
         # attempt ends what is shown, only `AttemptSuperseded` and a first segment make it void.
         self._adopt(envelope)
@@ -251,7 +277,10 @@ class TurnSequencer:
 
     def _adopt(self, envelope: Envelope) -> None:
         self._head = msgspec.structs.replace(
-            self._head, attempt=envelope.attempt, claim=envelope.claim
+            self._head,
+            attempt=envelope.attempt,
+            claim=envelope.claim,
+            past=self._past(envelope),
         )
 
     def _begin(self, envelope: Envelope, pieces: tuple[str, ...]) -> None:
@@ -269,23 +298,23 @@ class TurnSequencer:
             )
             self._slots[step.slot] = slot
             self._advance(cursor=step.slot + 1)
-            return Patch(head=self._head, put=((step.slot, slot),))
+            return self._patch(put=((step.slot, slot),))
         # Refused for good: this text has no message (deleted by a moderator, or not accepted).
         del self._slots[step.slot]
         self._advance(cursor=step.slot)
-        return Patch(head=self._head, drop=(step.slot,))
+        return self._patch(drop=(step.slot,))
 
     def _settle_rewrite(self, step: Rewrite, outcome: Sent | Refused) -> Patch | None:
         if isinstance(outcome, Sent):
             self._advance(cursor=step.slot + 1)
-            return Patch(head=self._head)
+            return self._patch()
         if outcome.refusal is Refusal.CONTENT:
             # The text is refused, its place is not: the next text takes it.
             self._advance(cursor=step.slot)
-            return Patch(head=self._head)
+            return self._patch()
         # Gone or frozen: a new message would stand below its followers, so they go first.
         self._repost = True
-        return Patch(head=self._head)
+        return self._patch()
 
     def _must_clear(self, slot: Slot) -> bool:
         """A post at this slot would stand below the slots behind it: they go first."""
@@ -296,7 +325,7 @@ class TurnSequencer:
     def _drop_last(self) -> Patch:
         self._slots.pop()
         self._finish_if_done()
-        return Patch(head=self._head, drop=(len(self._slots),))
+        return self._patch(drop=(len(self._slots),))
 
     def _advance(self, *, cursor: int) -> None:
         self._head = msgspec.structs.replace(self._head, cursor=cursor, parts=self._head.parts + 1)

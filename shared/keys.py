@@ -21,6 +21,8 @@ MARK_TTL_MS: Final = 24 * 3_600_000
 """The mark that refuses a duplicate. Longer than the backfill horizon of 12 h."""
 JOURNAL_TTL_MS: Final = 2 * 3_600_000
 """The gateway's journal of a turn: longer than any delivery deadline."""
+LAST_LEADER_TTL_MS: Final = 3_600_000
+"""Who led a partition last: longer than any outage after which a gateway trusts its memory."""
 LOCAL_TTL_MS: Final = 24 * 3_600_000
 """A local channel after its last message: a day of looking at a rehearsal."""
 LOCAL_NONCE_TTL_MS: Final = 5 * 60_000
@@ -131,6 +133,10 @@ class Keys:
     def leader(self, partition: int) -> str:
         """The lease of the gateway that delivers a partition (string)."""
         return f"{self.prefix}lead:{partition}"
+
+    def last_leader(self, partition: int) -> str:
+        """The gateway that led a partition last, beyond the end of its lease (string)."""
+        return f"{self.prefix}led:{partition}"
 
     def out(self, partition: int) -> str:
         """The out stream of a partition."""

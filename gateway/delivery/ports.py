@@ -5,6 +5,7 @@ that reaches Redis may raise `StoreUnavailable`; delivery then asks again, becau
 be repeated.
 """
 
+from enum import StrEnum
 from typing import Protocol
 
 from gateway.sequencer import JournalRecord, Patch
@@ -51,9 +52,9 @@ class Leadership(Protocol):
         ...
 
     async def keep(self) -> bool:
-        """Renews the lease; False when it ended, whether or not another gateway has it.
+        """Renews the lease; False when another gateway has it, or had it meanwhile.
 
-        Somebody else may have led and gone meanwhile: what is known of turns is stale then.
+        What is known of turns is stale then.
         """
         ...
 
@@ -66,6 +67,16 @@ class Leadership(Protocol):
         ...
 
 
+class Written(StrEnum):
+    """What became of a patch."""
+
+    DONE = "done"
+    FENCED = "fenced"
+    """The lease has passed to another gateway."""
+    FORGOTTEN = "forgotten"
+    """The journal is not as it was left: its server forgot, and wants the whole."""
+
+
 class Journal(Protocol):
     """The write-ahead record of what was sent."""
 
@@ -73,8 +84,8 @@ class Journal(Protocol):
         """The record of a turn, None if it was never delivered to."""
         ...
 
-    async def write(self, turn_id: str, patch: Patch) -> bool:
-        """Writes a patch in one step; False when the lease has passed to another gateway."""
+    async def write(self, turn_id: str, patch: Patch) -> Written:
+        """Writes a patch in one step."""
         ...
 
 

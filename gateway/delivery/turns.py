@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.delivery.courier import Courier, Letter
 from gateway.delivery.pieces import pieces_of
-from gateway.delivery.ports import Clock, Fleet, Journal, Leadership, Reporter, TypingSigns
+from gateway.delivery.ports import Clock, Fleet, Journal, Leadership, Reporter, TypingSigns, Written
 from gateway.delivery.reports import delivery_failure
 from gateway.front import Refusal, Refused, Sent
 from gateway.notices import Notices, unknown_notes
@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 DEADLINE_S: Final = 15 * 60.0
 """After this nobody waits for an answer any more: it becomes a report, not a late message."""
 MAX_TURNS: Final = 10_000
-"""Sequencers kept in memory; an older one is read from the journal when it is needed again."""
+"""Sequencers kept in memory, some 10 MB, those of ended turns too: a server that forgets its last
+seconds brings them back. An older one is read from the journal when it is needed again."""
 RETRY_STORE_S: Final = 0.5
 """How often Redis is asked again when it is away: an outage restarts nothing."""
 BLOCK_S: Final = 15 * 60.0
@@ -99,7 +100,6 @@ class TurnDelivery:
             )
         if turn.is_closed:
             self._around.typing.stop(envelope.turn_id)
-            self._turns.pop(envelope.turn_id, None)
 
     async def stored(self, call: Callable[[], Awaitable[T]]) -> T:
         """Asks Redis until it answers. Only for calls that may be repeated, as all here are."""
@@ -121,11 +121,16 @@ class TurnDelivery:
         return turn
 
     async def _show(self, turn: TurnSequencer, envelope: Envelope) -> None:
+        if turn.is_closed:
+            # A repetition. When the server forgot that the turn had ended, a worker answers it once
+            # more; who leads after us must know better, too.
+            await self._write(turn, envelope, turn.whole())
+            return
         pieces = pieces_of(envelope.event, self._around.notices, locale=envelope.route.locale)
         patch = turn.feed(envelope, pieces)
         if patch is not None:
             self._log_unknown_notes(envelope)
-            await self._write(envelope, patch)
+            await self._write(turn, envelope, patch)
         if not turn.is_busy:
             return
         if turn.has_gap:
@@ -136,7 +141,7 @@ class TurnDelivery:
                 fault=Fault.REDIS,
             )
         if self._is_blocked(envelope.route.channel_id):
-            await self._write(envelope, turn.abandon())
+            await self._write(turn, envelope, turn.abandon())
             return
         while (step := turn.step()) is not None:
             self._around.typing.stop(envelope.turn_id)
@@ -158,7 +163,7 @@ class TurnDelivery:
 
     async def _take(self, turn: TurnSequencer, step: Step, envelope: Envelope) -> None:
         now_s = self._around.clock.now_s()
-        await self._write(envelope, turn.intent(step, int(now_s * 1000)))
+        await self._write(turn, envelope, turn.intent(step, int(now_s * 1000)))
         letter = Letter(
             step=step,
             route=envelope.route,
@@ -185,7 +190,7 @@ class TurnDelivery:
                         message="the front does not accept a text of this reply",
                         outcome=outcome,
                     )
-                await self._write(envelope, turn.settle(step, outcome))
+                await self._write(turn, envelope, turn.settle(step, outcome))
 
     async def _lose_channel(
         self, turn: TurnSequencer, envelope: Envelope, outcome: Refused
@@ -199,7 +204,7 @@ class TurnDelivery:
                 outcome=outcome,
             )
         self._blocked_until_s[channel_id] = self._around.clock.now_s() + BLOCK_S
-        await self._write(envelope, turn.abandon())
+        await self._write(turn, envelope, turn.abandon())
         await self.stored(lambda: self._around.fleet.block_channel(channel_id))
         await self.stored(lambda: self._around.fleet.cancel(envelope.turn_id))
 
@@ -213,7 +218,7 @@ class TurnDelivery:
         fault: Fault = Fault.DISCORD,
     ) -> None:
         await self._report(envelope, cause, message=message, fault=fault)
-        await self._write(envelope, turn.abandon())
+        await self._write(turn, envelope, turn.abandon())
 
     async def _report(
         self,
@@ -236,10 +241,15 @@ class TurnDelivery:
         )
         await self._around.reporter.report(report)
 
-    async def _write(self, envelope: Envelope, patch: Patch | None) -> None:
+    async def _write(self, turn: TurnSequencer, envelope: Envelope, patch: Patch | None) -> None:
         if patch is None:
             return
-        if not await self.stored(lambda: self._journal.write(envelope.turn_id, patch)):
+        written = await self.stored(lambda: self._journal.write(envelope.turn_id, patch))
+        if written is Written.FORGOTTEN:
+            logger.warning("delivery.journal_forgotten", extra={"turn_id": envelope.turn_id})
+            whole = turn.whole()
+            written = await self.stored(lambda: self._journal.write(envelope.turn_id, whole))
+        if written is not Written.DONE:
             raise LeaseLost
 
     def _is_blocked(self, channel_id: int) -> bool:

@@ -11,13 +11,14 @@ from typing import Final, cast
 import msgspec
 from redis.asyncio import Redis
 
+from gateway.delivery.ports import Written
 from gateway.sequencer import Head, JournalRecord, Patch, Slot
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.edges.streams import Entry, TailReader, envelope_of
 from shared.errors import StoreError, WireError
-from shared.keys import FRONT_TTL_MS, JOURNAL_TTL_MS, SEND_BLOCK_TTL_MS, Keys
+from shared.keys import FRONT_TTL_MS, JOURNAL_TTL_MS, LAST_LEADER_TTL_MS, SEND_BLOCK_TTL_MS, Keys
 from shared.segments import Envelope
 from shared.turns import TurnRequest
 from shared.wire import encode_json
@@ -59,7 +60,7 @@ class PartitionLease:
         *,
         now_s: Callable[[], float] = awake_s,
     ) -> None:
-        self._key = keys.leader(partition)
+        self._names = [keys.leader(partition), keys.last_leader(partition)]
         self._owner = owner
         self._lead = Script(redis, "lead")
         self._now_s = now_s
@@ -70,7 +71,7 @@ class PartitionLease:
         return await self._ask("take")
 
     async def keep(self) -> bool:
-        """Renews the lease; False when it ended, whether or not another gateway has it."""
+        """Renews the lease; False when another gateway has it, or had it meanwhile."""
         return await self._ask("keep")
 
     def is_sure(self) -> bool:
@@ -83,7 +84,9 @@ class PartitionLease:
 
     async def _ask(self, word: str) -> bool:
         asked_s = self._now_s()
-        answer: int = await within(self._lead([self._key], [self._owner, word, LEASE_MS]))
+        answer: int = await within(
+            self._lead(self._names, [self._owner, word, LEASE_MS, LAST_LEADER_TTL_MS])
+        )
         # The server's time began to run when it was asked, at the earliest.
         self._sure_until_s = asked_s + LEASE_MS / 1000 if answer == 1 else 0.0
         return answer == 1
@@ -95,7 +98,7 @@ class RedisJournal:
     def __init__(self, redis: Redis, keys: Keys, partition: int, owner: str) -> None:
         self._redis = redis
         self._keys = keys
-        self._leader = keys.leader(partition)
+        self._leaders = [keys.leader(partition), keys.last_leader(partition)]
         self._owner = owner
         self._write = Script(redis, "journal")
 
@@ -114,20 +117,27 @@ class RedisJournal:
         except msgspec.DecodeError as exc:
             raise WireError(f"the journal of {turn_id} cannot be read: {exc}") from exc
 
-    async def write(self, turn_id: str, patch: Patch) -> bool:
-        """Writes a patch in one step; False when the lease has passed to another gateway."""
+    async def write(self, turn_id: str, patch: Patch) -> Written:
+        """Writes a patch in one step."""
         args: list[str | bytes | int] = [
             self._owner,
             JOURNAL_TTL_MS,
+            _before(patch.before),
             encode_json(patch.head),
             len(patch.put),
         ]
         for number, slot in patch.put:
             args += [number, encode_json(slot)]
         args += patch.drop
-        keys = [self._keys.journal(turn_id), self._leader]
-        answer: int = await within(self._write(keys, args))
-        return answer == 1
+        keys = [self._keys.journal(turn_id), *self._leaders]
+        answer: bytes = await within(self._write(keys, args))
+        return Written(answer.decode())
+
+
+def _before(head: Head | None) -> bytes:
+    if head is None:
+        return b"*"
+    return b"" if head == Head() else encode_json(head)
 
 
 class StreamSource:

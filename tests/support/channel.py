@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
+from gateway.delivery.ports import Written
 from gateway.front import (
     FrontEvent,
     Outcome,
@@ -16,7 +17,7 @@ from gateway.front import (
     ShownMessage,
     Unavailable,
 )
-from gateway.sequencer import JournalRecord, Patch, Slot
+from gateway.sequencer import Head, JournalRecord, Patch, Slot
 from shared.errors import StoreUnavailable
 from shared.failures import ErrorReport
 from shared.segments import Envelope
@@ -143,7 +144,10 @@ class MemoryFront:
 
 
 class MemoryJournal:
-    """The port `Journal` over dictionaries; `absent` calls fail first, `is_fenced` refuses."""
+    """The port `Journal` over dictionaries; `absent` calls fail first, `is_fenced` refuses.
+
+    A test that changes what is in it plays a server that forgot.
+    """
 
     def __init__(self) -> None:
         self.heads: dict[str, Patch] = {}
@@ -161,17 +165,24 @@ class MemoryJournal:
             head=self.heads[turn_id].head, slots=tuple(slots[key] for key in sorted(slots))
         )
 
-    async def write(self, turn_id: str, patch: Patch) -> bool:
+    async def write(self, turn_id: str, patch: Patch) -> Written:
         self._check()
         if self.is_fenced:
-            return False
+            return Written.FENCED
+        if patch.before is None:
+            self.heads.pop(turn_id, None)
+            self.slots.pop(turn_id, None)
+        else:
+            known = self.heads[turn_id].head if turn_id in self.heads else Head()
+            if known not in (patch.before, patch.head):
+                return Written.FORGOTTEN
         self.writes += 1
         self.heads[turn_id] = patch
         slots = self.slots.setdefault(turn_id, {})
         slots.update(dict(patch.put))
         for number in patch.drop:
             slots.pop(number, None)
-        return True
+        return Written.DONE
 
     def _check(self) -> None:
         if self.absent:

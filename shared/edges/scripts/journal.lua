@@ -1,15 +1,24 @@
 #!lua flags=allow-oom
 -- Writes a patch into the journal of a turn, for the gateway that leads its partition.
 --
--- KEYS: journal, lease of the partition
--- ARGV: owner, ttl ms, head (JSON), number of slots to put, then slot and JSON of each,
---       then slots to drop
--- Answers: 1 written; 0 the lease is another's
--- Sent twice: the second writes the same.
-if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'head', ARGV[3])
-local last = 4 + 2 * tonumber(ARGV[4])
-for i = 5, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+-- KEYS: journal, lease of the partition, its last leader
+-- ARGV: owner, ttl ms, the head that was written last (JSON, '' for none, '*' replaces everything),
+--       head (JSON), number of slots to put, then slot and JSON of each, then slots to drop
+-- Answers: done; fenced: the lease is another's; forgotten: another head was written last, because
+--          the server lost its last moments, and slots with them
+-- Sent twice: the second finds its own head and writes the same.
+-- A lease that ended and that nobody else took since is as good as held.
+local owner = redis.call('GET', KEYS[2]) or redis.call('GET', KEYS[3])
+if owner ~= ARGV[1] then return 'fenced' end
+if ARGV[3] == '*' then
+  redis.call('DEL', KEYS[1])
+else
+  local known = redis.call('HGET', KEYS[1], 'head') or ''
+  if known ~= ARGV[3] and known ~= ARGV[4] then return 'forgotten' end
+end
+redis.call('HSET', KEYS[1], 'head', ARGV[4])
+local last = 5 + 2 * tonumber(ARGV[5])
+for i = 6, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 for i = last + 1, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return 1
+return 'done'

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- Takes, keeps or gives up the lease of a partition.
 --
--- KEYS: lease
--- ARGV: owner, take | keep | leave, lease ms
+-- KEYS: lease, last leader
+-- ARGV: owner, take | keep | leave, lease ms, ttl ms of the last leader
 -- Answers: 1 it is the owner's; 0 another's, given up, or to be taken anew
--- Keeping renews what is held and never takes: after a lease that ended, somebody else may have led
--- and gone meanwhile, so whoever had it must begin again.
+-- Keeping renews what is held. After a lease that ended it is had again only if nobody else led
+-- meanwhile: whoever did may be gone, and has left its work in the journal. A leader that had to
+-- begin again for nothing would forget what it has shown, which a server that forgets needs.
 -- Sent twice: the second take renews, the second keep too, the second leave finds it given up.
 local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[1] then return 0 end
@@ -13,6 +14,7 @@ if ARGV[2] == 'leave' then
   redis.call('DEL', KEYS[1])
   return 0
 end
-if not owner and ARGV[2] == 'keep' then return 0 end
+if not owner and ARGV[2] == 'keep' and redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[4])
 return 1

@@ -6,6 +6,7 @@ from contextlib import aclosing
 import pytest
 from redis.asyncio import Redis
 
+from gateway.delivery.ports import Written
 from gateway.edges.store import (
     DIRECT_CHANNELS_MAX,
     GatewayFleet,
@@ -64,6 +65,11 @@ async def test_a_lease_that_ended_is_not_kept_but_taken_anew(redis):
     assert await lease.take()
     assert await lease.keep()
     await redis.delete(KEYS.leader(0))
+    assert await lease.keep()  # nobody else has led
+    await redis.delete(KEYS.leader(0))
+    other = PartitionLease(redis, KEYS, 0, "b")
+    assert await other.take()
+    await redis.delete(KEYS.leader(0))
     assert not await lease.keep()
     assert await lease.take()
 
@@ -93,8 +99,12 @@ async def test_the_journal_gives_back_what_was_written(redis):
     journal = RedisJournal(redis, KEYS, 0, "a")
     assert await journal.read("l1") is None
     puts = tuple((number, slot(number)) for number in range(12))
-    assert await journal.write("l1", Patch(head=Head(attempt=1), put=puts))
-    assert await journal.write("l1", Patch(head=Head(attempt=2, claim="c"), drop=(11, 10)))
+    first, second = Head(attempt=1), Head(attempt=2, claim="c")
+    for _ in "ab":  # sent twice after a lost answer
+        assert await journal.write("l1", Patch(head=first, before=Head(), put=puts)) == "done"
+    patch = Patch(head=second, before=first, drop=(11, 10))
+    assert await journal.write("l1", patch) == "done"
+    assert await journal.write("l1", patch) == "done"
     assert await journal.read("l1") == JournalRecord(
         head=Head(attempt=2, claim="c"), slots=tuple(slot(number) for number in range(10))
     )
@@ -104,8 +114,23 @@ async def test_the_journal_gives_back_what_was_written(redis):
 async def test_who_lost_the_lease_writes_nothing(redis):
     await PartitionLease(redis, KEYS, 0, "b").take()
     journal = RedisJournal(redis, KEYS, 0, "a")
-    assert not await journal.write("l1", Patch(head=Head(attempt=1)))
+    patch = Patch(head=Head(attempt=1), before=Head())
+    assert await journal.write("l1", patch) is Written.FENCED
+    await redis.delete(KEYS.leader(0))  # the other one led last
+    assert await journal.write("l1", patch) is Written.FENCED
     assert await journal.read("l1") is None
+
+
+async def test_a_journal_that_forgot_is_written_anew(redis):
+    await PartitionLease(redis, KEYS, 0, "a").take()
+    journal = RedisJournal(redis, KEYS, 0, "a")
+    one, two, three = (Head(attempt=1, seq=seq) for seq in (1, 2, 3))
+    await journal.write("l1", Patch(head=one, before=Head(), put=((0, slot(10)),)))
+    patch = Patch(head=three, before=two, put=((2, slot(12)),))
+    assert await journal.write("l1", patch) is Written.FORGOTTEN
+    whole = Patch(head=three, before=None, put=((0, slot(10)), (1, slot(11))))
+    assert await journal.write("l1", whole) is Written.DONE
+    assert await journal.read("l1") == JournalRecord(head=three, slots=(slot(10), slot(11)))
 
 
 async def test_a_journal_that_cannot_be_read_is_an_error(redis):

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from gateway.delivery.partition import Pace
+from gateway.delivery.ports import Written
 from gateway.delivery.turns import BLOCK_S, DEADLINE_S
 from gateway.front import Refusal, Refused, Unavailable
 from gateway.sequencer import JournalRecord, Patch
@@ -221,6 +222,43 @@ async def test_a_journal_that_nobody_can_read_stops_one_turn_only(bench):
     assert bench.reporter.causes == ["delivery_crashed"]
 
 
+async def test_what_a_server_forgot_is_not_shown_once_more(bench):
+    """It forgot the journal and the end of the turn, so a worker answered again."""
+    first = [text(1, "a"), text(2, "b"), done(2)]
+    again = [superseded(2), text(1, "x", attempt=2), done(1, attempt=2)]
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(bench.partition().run(bench.stop, drain_s=1.0))
+        for envelopes in (first, again):
+            bench.source.add(*envelopes)
+            while bench.source.entries:
+                await asyncio.sleep(0.001)
+            bench.journal.heads.clear()
+            bench.journal.slots.clear()
+        bench.source.add(*first)
+        while bench.source.entries:
+            await asyncio.sleep(0.001)
+        bench.stop.set()
+    assert bench.front.shown(7) == ["a", "b"]
+    assert bench.journal.heads["l1"].head.closed
+    assert sorted(bench.journal.slots["l1"]) == [0, 1]
+
+
+async def test_a_journal_with_holes_is_written_anew(bench):
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(bench.partition().run(bench.stop, drain_s=1.0))
+        for seq, words in enumerate(("a", "b", "c"), start=1):
+            bench.source.add(text(seq, words))
+            while bench.source.entries:
+                await asyncio.sleep(0.001)
+            if words == "b":
+                bench.journal.heads.clear()
+                bench.journal.slots.clear()
+        bench.stop.set()
+    bench.stop.clear()
+    await bench.deliver(superseded(2), text(1, "x", attempt=2), done(1, attempt=2))
+    assert bench.front.shown(7) == ["x"]
+
+
 async def test_without_the_lease_nothing_is_delivered(bench):
     bench.pace = QUICK
     bench.lease.is_free = False
@@ -271,7 +309,7 @@ async def test_a_leader_that_wakes_after_its_lease_rewrites_nothing(bench):
     await bench.deliver(text(1, "a"))
 
     class Stalled(MemoryJournal):
-        async def write(self, turn_id: str, patch: Patch) -> bool:
+        async def write(self, turn_id: str, patch: Patch) -> Written:
             written = await super().write(turn_id, patch)
             bench.lease.is_certain = bench.lease.is_free = False
             return written

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.delivery.courier import Courier, Echoes
 from gateway.delivery.partition import PartitionDelivery
+from gateway.delivery.ports import Written
 from gateway.delivery.turns import Surroundings
 from gateway.front import Outcome, OutgoingMessage
 from gateway.notices import Notices
@@ -95,7 +96,7 @@ class GatedJournal(MemoryJournal):
         await self.gate()
         return await super().read(turn_id)
 
-    async def write(self, turn_id: str, patch: Patch) -> bool:
+    async def write(self, turn_id: str, patch: Patch) -> Written:
         await self.gate()
         written = await super().write(turn_id, patch)
         await self.gate()

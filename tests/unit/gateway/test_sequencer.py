@@ -4,6 +4,7 @@ import pytest
 
 from gateway.front import NONCE_CHARS, Refusal, Refused, Sent, Unavailable
 from gateway.sequencer import (
+    MAX_PAST,
     Erase,
     Head,
     JournalRecord,
@@ -137,6 +138,32 @@ def test_a_repeated_supersede_voids_nothing_of_its_own_attempt():
     assert driver.turn.feed(superseded(2), ()) is None
     driver.show(text(2, "y", attempt=2), "y")
     assert [type(step) for step in driver.take()] == [Post]
+
+
+@pytest.mark.parametrize("attempt", [2, 3], ids=["a lower number", "the same number"])
+def test_a_number_that_a_forgetful_server_gives_again_is_another_edition(attempt):
+    """It forgot attempts 2 and 3, and counts on from 1; the claim tells them apart."""
+    driver = Driver()
+    driver.show(text(1, "a"), "a")
+    driver.show(superseded(3))
+    driver.show(text(1, "b", attempt=3), "b")
+    driver.take()
+    driver.show(superseded(attempt, claim="cccc0003"))
+    driver.show(text(1, "c", attempt=attempt, claim="cccc0003"), "c")
+    driver.show(text(1, "b", attempt=3), "b")  # comes once more, and is void
+    driver.show(done(1, attempt=attempt, claim="cccc0003"))
+    assert driver.take() == [Rewrite(slot=0, message_id=1, text="c")]
+    assert driver.turn.is_closed
+
+
+def test_the_memory_of_editions_has_a_bound():
+    driver = Driver()
+    for number in range(1, 2 * MAX_PAST):
+        driver.show(text(1, "a", attempt=number), "a")
+    patch = driver.turn.whole()
+    assert len(patch.head.past) == MAX_PAST
+    assert patch.before is None
+    assert [slot for slot, _ in patch.put] == [0]
 
 
 def test_a_first_segment_of_a_later_attempt_supersedes_by_itself():
