@@ -89,8 +89,12 @@ class OpenAIResponses:
             self.read(event, message)
 
     def close(self) -> None:
-        """Gives calls of custom tools that were never finished the input they have."""
+        """Gives calls of custom tools that were never finished the input they have.
+
+        It is no JSON, so that nothing in it would tell that it was cut: such a call does not run.
+        """
         for call in self._reply.calls:
+            call.tainted = call.tainted or call.index in self._custom_inputs
             self._close_custom(call, "")
 
     # What is opened
@@ -233,6 +237,7 @@ class OpenAIResponses:
 
     def _finish_call(self, call: CallPart, item: dict[str, object]) -> None:
         if call.index in self._custom_inputs:
+            call.tainted = call.tainted or item.get("status") == "incomplete"
             self._close_custom(call, _word(item.get("input")))
         else:
             self._complete_arguments(call, item.get("arguments"))
@@ -271,9 +276,13 @@ class OpenAIResponses:
         for index, item in enumerate(_objects(response.get("output"))):
             self._supply(index, item)
         self._read_usage(response.get("usage"))
-        self.close()
         status = _word(response.get("status"))
-        if incomplete or status == "incomplete":
+        is_cut = incomplete or status == "incomplete"
+        if not is_cut:
+            for call in self._reply.calls:
+                self._close_custom(call, "")
+        self.close()
+        if is_cut:
             reason = _reason(response)
             self._reply.meta.raw_stop_reason = reason or "incomplete"
             self._reply.done(INCOMPLETE.get(reason, StopReason.UNKNOWN))
@@ -286,7 +295,7 @@ class OpenAIResponses:
     def _supply(self, index: int, item: dict[str, object]) -> None:
         """Takes from the final response what was never streamed, and nothing twice."""
         kind, reply = item.get("type"), self._reply
-        if kind == "function_call":
+        if kind == "function_call" or self._is_custom_call(item):
             at_index = self._items.get(index)
             call = at_index if isinstance(at_index, CallPart) else self._call_of(item)
             if call is None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from shared.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from shared.messages import ArgumentState, OpaqueBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from shared.turns import StopReason
 from tests.support import streams, wire
 from worker.normalize.events import Done, StreamFailed
@@ -171,6 +171,31 @@ def test_custom_call_is_the_clients_only_if_the_client_has_the_tool(events: list
     assert call == ToolCallBlock(id="c", name="sql", arguments={"__input__": "SELECT"})
     (kept,) = content(added, *events)
     assert isinstance(kept, OpaqueBlock)
+
+
+def test_final_response_supplies_the_input_of_a_custom_call():
+    added = event("output_item.added", item=item("custom_tool_call", call_id="c", name="sql"))
+    part = event("custom_tool_call_input.delta", delta="DROP ")
+    whole = item("custom_tool_call", call_id="c", name="sql", input="DROP NOTHING")
+    (call,) = content(added, part, output=[whole], tools=("sql",))
+    assert call.arguments == {"__input__": "DROP NOTHING"}
+    (call,) = content(output=[whole], tools=("sql",))
+    assert call.arguments == {"__input__": "DROP NOTHING"}
+
+
+@pytest.mark.parametrize("output", [[], [{"status": "incomplete", "input": "rm -r a"}]])
+def test_custom_call_that_the_token_limit_cut_does_not_run(output: list[dict[str, Any]]):
+    custom = item("custom_tool_call", call_id="c", name="sh")
+    seen = run(
+        event("output_item.added", item=custom),
+        event("custom_tool_call_input.delta", delta="rm -r a"),
+        tools=("sh",),
+        status="incomplete",
+        output=[custom | fields for fields in output],
+    )
+    assert isinstance(seen.end, Done)
+    assert seen.end.stop_reason is StopReason.LENGTH
+    assert seen.meta.argument_states == {"c": ArgumentState.TRUNCATED}
 
 
 def test_server_items_are_kept_as_they_ended():
