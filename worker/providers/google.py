@@ -246,7 +246,7 @@ class Google:
         wire = part.function_call or FunctionCall()
         call = self._reply.open_call(wire.id or "", wire.name or "")
         self._reply.ensure_id(call)
-        call.signature = part.thought_signature
+        call.signature = part.thought_signature or None
         if not wire.partial_args and not wire.will_continue:
             parsed = parse_object(bytes(wire.args))
             if parsed is None:

@@ -332,8 +332,9 @@ class OpenAIChat:
         reasoning = count(completion.reasoning_tokens)
         if cached is None:
             cached = count(usage.prompt_cache_hit_tokens)
-        if reasoning and total == added(prompt, output, reasoning) and output is not None:
-            output += reasoning  # xAI counts reasoning beside the completion
+        is_known = prompt is not None and output is not None
+        if is_known and reasoning and total == added(prompt, output, reasoning):
+            output = added(output, reasoning)  # xAI counts reasoning beside the completion
         if prompt is not None and cached is not None and cached > prompt:
             prompt += cached + (written or 0)  # counted without the cache (vercel#12485)
         self._reply.count(

@@ -162,6 +162,12 @@ def test_second_start_is_ignored_or_a_splice():
     assert spliced.reason.code == "message_sequence"
 
 
+def test_second_start_without_an_id_is_ignored_where_the_first_had_none():
+    start = {"type": "message_start", "message": {"role": "assistant"}}
+    stop = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    assert isinstance(streams.run("anthropic", [wire.named(start, start, stop)]).end, Done)
+
+
 def test_end_without_a_stop_reason_is_a_truncation():
     events = wire.named({"type": "content_block_start"}, {"type": "message_stop"})
     end = streams.run("anthropic", [events]).end

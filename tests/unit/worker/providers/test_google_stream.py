@@ -63,6 +63,11 @@ def test_signatures_stay_with_what_was_signed():
     ]
 
 
+def test_an_empty_signature_is_none():
+    part = call(name="f") | {"thoughtSignature": ""}
+    assert [block.thought_signature for block in content(part)] == [None]
+
+
 def test_parts_of_unknown_kinds_are_kept_as_they_came():
     raw = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
     assert content(raw, {}) == [OpaqueBlock(provider="google", raw=raw)]

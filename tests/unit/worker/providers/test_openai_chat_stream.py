@@ -210,6 +210,11 @@ USAGE = {"prompt_tokens": 10, "completion_tokens": 4}
             | {"completion_tokens_details": {"reasoning_tokens": 3}},
             {"input": 10, "reasoning": 3, "total": 13},
         ),
+        (
+            {"completion_tokens": 4, "total_tokens": 7}
+            | {"completion_tokens_details": {"reasoning_tokens": 3}},
+            {"output": 4, "reasoning": 3, "total": 7},
+        ),
         ({"prompt_tokens": "10", "completion_tokens": -4}, {}),
     ],
 )
