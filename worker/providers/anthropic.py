@@ -160,9 +160,8 @@ class Anthropic:
         if message is None:  # a metrics chunk of Bedrock
             return
         if self._message_id is not None:
-            if (
-                message.get("id") or ""
-            ) != self._message_id:  # two generations spliced (vercel#18402)
+            second = message.get("id") or ""
+            if second != self._message_id:  # two generations spliced (vercel#18402)
                 self._reply.fail("message_sequence", "second message_start in one stream")
             return
         self._begin(message)
