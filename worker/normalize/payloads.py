@@ -85,6 +85,16 @@ def read_object(data: bytes) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
+def word_of(value: object) -> str:
+    """A string as it is; the empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def objects_of(value: object) -> list[dict[str, object]]:
+    """The objects of a list; none where it is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 def write_json(value: object) -> str:
     """Compact JSON. Unpaired surrogates pass; what nests too deep gives `TOO_DEEP`."""
     try:

@@ -12,7 +12,7 @@ from shared.turns import StopReason
 from worker.normalize.blocks import CallPart, OpaquePart, Part, TextPart, ThinkingPart
 from worker.normalize.counts import added, count
 from worker.normalize.partial_json import parse_partial_json
-from worker.normalize.payloads import Payload, read_object, write_json
+from worker.normalize.payloads import Payload, read_object, word_of, write_json
 from worker.normalize.reply import Reply
 from worker.normalize.sse import SSEvent
 from worker.normalize.storable import scrub
@@ -169,10 +169,10 @@ class Anthropic:
     def _begin(self, message: dict[str, object]) -> None:
         reply = self._reply
         self._message_id = message.get("id") or ""
-        reply.meta.response_id = _word(message.get("id")) or None
-        reply.start(_word(message.get("model")))
+        reply.meta.response_id = word_of(message.get("id")) or None
+        reply.start(word_of(message.get("model")))
         self._read_usage(message.get("usage"))
-        self._stop(_word(message.get("stop_reason")), message.get("stop_details"))
+        self._stop(word_of(message.get("stop_reason")), message.get("stop_details"))
         content = message.get("content")
         for number, block in enumerate(content if isinstance(content, list) else ()):
             if isinstance(block, dict):  # whole blocks: deferred calls, or a body that is no stream
@@ -186,17 +186,17 @@ class Anthropic:
         reply, kind = self._reply, block.get("type")
         if kind == "text":
             text = self._blocks[index] = reply.open_text()
-            reply.text(_word(block.get("text")), text)
+            reply.text(word_of(block.get("text")), text)
             citations = block.get("citations")
             text.citations.extend(citations if isinstance(citations, list) else ())
         elif kind == "thinking":
             thinking = self._blocks[index] = reply.open_thinking()
-            reply.think(_word(block.get("thinking")), _word(block.get("signature")), thinking)
+            reply.think(word_of(block.get("thinking")), word_of(block.get("signature")), thinking)
         elif kind == "redacted_thinking":
             thinking = self._blocks[index] = reply.open_thinking(redacted=True)
-            reply.think("", _word(block.get("data")), thinking)
+            reply.think("", word_of(block.get("data")), thinking)
         elif kind == "tool_use":
-            call = reply.open_call(_word(block.get("id")), _word(block.get("name")))
+            call = reply.open_call(word_of(block.get("id")), word_of(block.get("name")))
             self._blocks[index] = call
             if block.get("input"):
                 self._inputs[call.index] = block["input"]
@@ -274,7 +274,3 @@ _READERS = {
     "message_stop": Anthropic._read_message_stop,
 }
 """What each event means; deltas of blocks, nine events of ten, are looked at before."""
-
-
-def _word(value: object) -> str:
-    return value if isinstance(value, str) else ""

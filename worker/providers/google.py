@@ -12,7 +12,7 @@ from shared.turns import StopReason
 from worker.normalize.blocks import CallPart, TextPart, ThinkingPart
 from worker.normalize.counts import added, count
 from worker.normalize.partial_json import parse_object
-from worker.normalize.payloads import Payload, read_object, write_json
+from worker.normalize.payloads import Payload, objects_of, read_object, write_json
 from worker.normalize.reply import MAX_ARGUMENT_CHARS, Reply
 from worker.normalize.sse import SSEvent
 from worker.normalize.storable import scrub
@@ -304,8 +304,8 @@ class Google:
 
 def _arguments_of(part: dict[str, object]) -> str:
     """The arguments of a call as JSON, where they are missing or no strict JSON."""
-    call = _objects([part.get("functionCall")])
-    arguments = _objects([call[0].get("args")] if call else None)
+    call = objects_of([part.get("functionCall")])
+    arguments = objects_of([call[0].get("args")] if call else None)
     return write_json(arguments[0] if arguments else {})
 
 
@@ -315,12 +315,8 @@ def _raw_parts(event: SSEvent) -> list[dict[str, object]]:
     What is no object was dropped by the typed reading too, so that the numbers agree.
     """
     message = read_object(event.data)
-    response = _objects([message.get("response")]) or [message]
-    candidates = _objects(response[0].get("candidates"))
+    response = objects_of([message.get("response")]) or [message]
+    candidates = objects_of(response[0].get("candidates"))
     chosen = [candidate for candidate in candidates if not candidate.get("index")]
-    content = _objects([chosen[0].get("content")] if chosen else None)
-    return _objects(content[0].get("parts")) if content else []
-
-
-def _objects(value: object) -> list[dict[str, object]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    content = objects_of([chosen[0].get("content")] if chosen else None)
+    return objects_of(content[0].get("parts")) if content else []

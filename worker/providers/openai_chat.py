@@ -10,7 +10,7 @@ import msgspec
 from shared.turns import StopReason
 from worker.normalize.blocks import ThinkingPart
 from worker.normalize.counts import added, count
-from worker.normalize.payloads import Payload, read_object, write_json
+from worker.normalize.payloads import Payload, read_object, word_of, write_json
 from worker.normalize.reply import Reply
 from worker.normalize.sse import SSEvent
 from worker.normalize.storable import scrub
@@ -268,7 +268,7 @@ class OpenAIChat:
     def _read_detail(self, detail: dict[str, object]) -> bool:
         """Reads an entry of OpenRouter's `reasoning_details`; true if it held text."""
         kind = detail.get("type")
-        text, signature = _word(detail.get("text")), _word(detail.get("signature"))
+        text, signature = word_of(detail.get("text")), word_of(detail.get("signature"))
         if kind == "reasoning.text" and (text or signature):
             # A signature alone belongs to the reasoning that stands, even after text has begun
             # (OpenRouter#458); opening a block for it would double the reasoning in the replay.
@@ -276,7 +276,7 @@ class OpenAIChat:
             self._reply.think(text, signature or None, block)
             return bool(text)
         if kind == "reasoning.summary":
-            summary = _word(detail.get("summary"))
+            summary = word_of(detail.get("summary"))
             if summary:
                 self._reply.think(summary)
             return bool(summary)
@@ -297,7 +297,7 @@ class OpenAIChat:
             elif part.type == "thinking":
                 inner = part.thinking if isinstance(part.thinking, list) else [part.thinking]
                 for entry in inner:
-                    said = _word(entry.get("text")) if isinstance(entry, dict) else _word(entry)
+                    said = word_of(entry.get("text")) if isinstance(entry, dict) else word_of(entry)
                     if said:
                         self._reply.think(said)
 
@@ -348,7 +348,3 @@ class OpenAIChat:
                 "cost": count(usage.cost),
             }
         )
-
-
-def _word(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -10,7 +10,7 @@ import msgspec
 from shared.turns import StopReason
 from worker.normalize.blocks import CallPart, OpaquePart, Part, TextPart, ThinkingPart
 from worker.normalize.counts import count
-from worker.normalize.payloads import Payload, read_object, write_json
+from worker.normalize.payloads import Payload, objects_of, read_object, word_of, write_json
 from worker.normalize.reply import Reply
 from worker.normalize.sse import SSEvent
 
@@ -104,8 +104,8 @@ class OpenAIResponses:
 
     def _begin(self, response: dict[str, object]) -> None:
         meta = self._reply.meta
-        meta.response_id = meta.response_id or _word(response.get("id")) or None
-        self._reply.start(_word(response.get("model")))
+        meta.response_id = meta.response_id or word_of(response.get("id")) or None
+        self._reply.start(word_of(response.get("model")))
 
     def _read_added(self, event: ResponsesEvent) -> None:
         self._reply.start()
@@ -113,7 +113,7 @@ class OpenAIResponses:
         kind = item.get("type")
         if kind == "function_call" or self._is_custom_call(item):
             call = self._open_call(event.output_index, item)
-            self._reply.arguments(call, _word(item.get("arguments")))
+            self._reply.arguments(call, word_of(item.get("arguments")))
         elif kind == "reasoning":
             self._items[event.output_index] = self._reply.open_thinking()
         elif kind != "message":
@@ -124,8 +124,8 @@ class OpenAIResponses:
         return item.get("type") == "custom_tool_call" and item.get("name") in self._reply.tools
 
     def _open_call(self, index: int | None, item: dict[str, object]) -> CallPart:
-        call = self._reply.open_call(_word(item.get("call_id")), _word(item.get("name")))
-        call.item_id = _word(item.get("id")) or None
+        call = self._reply.open_call(word_of(item.get("call_id")), word_of(item.get("name")))
+        call.item_id = word_of(item.get("id")) or None
         self._items[index] = call
         if item.get("type") == "custom_tool_call":
             self._custom_inputs[call.index] = []
@@ -176,7 +176,7 @@ class OpenAIResponses:
         block = self._thinking_at(event.output_index)
         if event.summary_index and any(block.parts):
             self._reply.think("\n\n", block=block)
-        self._reply.think(_word((event.part or {}).get("text")), block=block)
+        self._reply.think(word_of((event.part or {}).get("text")), block=block)
 
     def _read_thinking(self, event: ResponsesEvent) -> None:
         if event.delta:
@@ -222,7 +222,7 @@ class OpenAIResponses:
         elif kind == "reasoning":
             self._finish_thinking(self._thinking_at(index), item)
         elif kind == "message":
-            for number, part in enumerate(_objects(item.get("content"))):
+            for number, part in enumerate(objects_of(item.get("content"))):
                 self._finish_text(self._text_at(index, number), part, item)
         elif kind:
             kept = self._items.get(index)
@@ -238,7 +238,7 @@ class OpenAIResponses:
     def _finish_call(self, call: CallPart, item: dict[str, object]) -> None:
         if call.index in self._custom_inputs:
             call.tainted = call.tainted or item.get("status") == "incomplete"
-            self._close_custom(call, _word(item.get("input")))
+            self._close_custom(call, word_of(item.get("input")))
         else:
             self._complete_arguments(call, item.get("arguments"))
         call.closed = True
@@ -249,9 +249,9 @@ class OpenAIResponses:
             self._reply.arguments(call, write_json({"__input__": whole or "".join(streamed)}))
 
     def _finish_thinking(self, block: ThinkingPart, item: dict[str, object]) -> None:
-        parts = _objects(item.get("summary")) or _objects(item.get("content"))
+        parts = objects_of(item.get("summary")) or objects_of(item.get("content"))
         if not any(block.parts):
-            self._reply.think("\n\n".join(_word(part.get("text")) for part in parts), block=block)
+            self._reply.think("\n\n".join(word_of(part.get("text")) for part in parts), block=block)
         encrypted = item.get("encrypted_content")
         if encrypted and not block.signature:
             signature = {"id": item.get("id"), "encrypted_content": encrypted}
@@ -265,18 +265,18 @@ class OpenAIResponses:
             self._complete_text(block, part.get("refusal"))
         elif part.get("type") == "output_text":
             self._complete_text(block, part.get("text"))
-        block.item_id = _word(item.get("id")) or block.item_id
-        block.phase = _word(item.get("phase")) or block.phase
+        block.item_id = word_of(item.get("id")) or block.item_id
+        block.phase = word_of(item.get("phase")) or block.phase
 
     def _read_end(self, event: ResponsesEvent) -> None:
         self._end(event.response or {}, incomplete=event.type == "response.incomplete")
 
     def _end(self, response: dict[str, object], *, incomplete: bool = False) -> None:
         self._begin(response)
-        for index, item in enumerate(_objects(response.get("output"))):
+        for index, item in enumerate(objects_of(response.get("output"))):
             self._supply(index, item)
         self._read_usage(response.get("usage"))
-        status = _word(response.get("status"))
+        status = word_of(response.get("status"))
         is_cut = incomplete or status == "incomplete"
         if not is_cut:
             for call in self._reply.calls:
@@ -303,7 +303,7 @@ class OpenAIResponses:
             elif not call.text.length or call.id == item.get("call_id"):
                 self._finish_call(call, item)
         elif kind == "message":
-            for number, part in enumerate(_objects(item.get("content"))):
+            for number, part in enumerate(objects_of(item.get("content"))):
                 if (index, number) in self._texts or not reply.has_text:
                     self._finish_text(self._text_at(index, number), part, item)
         elif index not in self._items:
@@ -369,12 +369,4 @@ _READERS = {
 
 def _reason(response: dict[str, object]) -> str:
     details = response.get("incomplete_details")
-    return _word(details.get("reason")) if isinstance(details, dict) else ""
-
-
-def _word(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _objects(value: object) -> list[dict[str, object]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return word_of(details.get("reason")) if isinstance(details, dict) else ""
