@@ -261,7 +261,11 @@ def run_directory(directory: Path) -> Path:
         ConfigError: none can be made, or somebody else's stands there.
     """
     name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:12]
-    bases = [os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"]  # noqa: S108
+    bases = [
+        os.environ.get("XDG_RUNTIME_DIR", ""),
+        tempfile.gettempdir(),
+        "/tmp",  # noqa: S108 - what is made in it is ours alone, or refused
+    ]
     for base in bases:
         path = Path(base, f"turnfleet-{os.getuid()}-{name}")
         is_short = len(os.fsencode(path / "redis.sock")) <= MAX_SOCKET_PATH_BYTES
