@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from ops.cli.errors_export import export, forget
 from ops.cli.exits import Exit, NotFound
 from ops.cli.output import (
     Output,
@@ -42,6 +43,8 @@ from ops.triage import (
 from shared.errors import ConfigError
 
 app = typer.Typer(help="What failed, for whom, and why.", no_args_is_help=True)
+app.command()(export)
+app.command()(forget)
 
 LIST_COLUMNS: Final = (
     "created_at",

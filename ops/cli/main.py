@@ -30,6 +30,7 @@ NOUNS: Final = (
     "console",
     "turns",
     "errors",
+    "usage",
     "discord",
     "db",
     "doctor",

@@ -1,0 +1,139 @@
+"""`errors export` and `errors forget`: rows for other programs, and people taken out of them.
+
+Comes in: filters and ids. Goes out: all rows that match, page by page, however many they are.
+"""
+
+import asyncio
+import csv
+import hashlib
+import secrets
+import sys
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+import typer
+
+from ops.cli.output import OutputFormat, print_record, say
+from ops.cli.session import database, span
+from ops.cli.terminal import csv_cell
+from ops.store.engine import Database
+from ops.store.forgetting import forget_guild, forget_user
+from ops.triage import MAX_ROWS, ErrorFilter, ErrorRecord, list_errors
+
+PERSONAL = ("guild_id", "channel_id", "user_id")
+_COLUMNS = tuple(field.name for field in msgspec.structs.fields(ErrorRecord))
+
+
+class ExportFormat(StrEnum):
+    """How rows are exported."""
+
+    NDJSON = "ndjson"
+    CSV = "csv"
+
+
+def export(
+    since: Annotated[str, typer.Option(metavar="SPAN", help="How far back: 24h, 7d.")] = "24h",
+    cause: Annotated[str | None, typer.Option(help="A cause's word, or a group's hash.")] = None,
+    guild: Annotated[int | None, typer.Option(help="A guild's id.")] = None,
+    provider: Annotated[str | None, typer.Option(help="A provider's name.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model's id.")] = None,
+    text: Annotated[str | None, typer.Option(help="Part of the message.")] = None,
+    form: Annotated[
+        ExportFormat, typer.Option("--format", help="One JSON object a line, or CSV.")
+    ] = ExportFormat.NDJSON,
+    anonymise: Annotated[
+        bool, typer.Option(help="Ids of guilds, channels and users as marks of this export.")
+    ] = False,
+) -> None:
+    """Writes every error that matches to stdout, the newest first, with all its facts."""
+    wanted = ErrorFilter(
+        since=datetime.now(UTC) - span(since),
+        cause=cause,
+        guild_id=guild,
+        provider=provider,
+        model=model,
+        text=text,
+        limit=MAX_ROWS,
+    )
+    write = _csv_writer() if form is ExportFormat.CSV else _write_line
+    key = secrets.token_bytes(16) if anonymise else None
+
+    async def run() -> int:
+        count = 0
+        async with database() as opened:
+            async for record in pages(opened, wanted):
+                facts = msgspec.structs.asdict(record)
+                write(facts if key is None else _anonymous(facts, key))
+                count += 1
+        return count
+
+    say(f"{asyncio.run(run())} errors.")
+
+
+def forget(
+    user: Annotated[int | None, typer.Option(help="A user's id.")] = None,
+    guild: Annotated[int | None, typer.Option(help="A guild's id.")] = None,
+) -> None:
+    """Takes a person's or a guild's id out of all rows; what failed and what it cost stays."""
+    if (user is None) == (guild is None):
+        raise typer.BadParameter("give --user or --guild")
+
+    async def run() -> int:
+        async with database(read_only=False) as opened:
+            if user is not None:
+                return await forget_user(opened, user)
+            return await forget_guild(opened, guild or 0)
+
+    say(f"{asyncio.run(run())} rows no longer have it.")
+
+
+async def pages(opened: Database, wanted: ErrorFilter) -> AsyncIterator[ErrorRecord]:
+    """Every error that matches, the newest first, read in pages of the filter's limit."""
+    while True:
+        page = await list_errors(opened, wanted)
+        for record in page:
+            yield record
+        if len(page) < wanted.limit:
+            return
+        last = page[-1]
+        wanted = msgspec.structs.replace(wanted, before=(last.created_at, last.seq))
+
+
+def _write_line(facts: dict[str, object]) -> None:
+    print_record(facts, OutputFormat.NDJSON)
+
+
+def _csv_writer() -> Callable[[dict[str, object]], None]:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+
+    def write(facts: dict[str, object]) -> None:
+        writer.writerow([_csv_value(facts[name]) for name in _COLUMNS])
+
+    return write
+
+
+def _csv_value(value: object) -> object:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return csv_cell(text)
+
+
+def _anonymous(facts: dict[str, object], key: bytes) -> dict[str, object]:
+    """The same id has the same mark within an export, and nobody finds the id from it."""
+    marks = {
+        name: hashlib.blake2b(str(facts[name]).encode(), key=key, digest_size=8).hexdigest()
+        for name in PERSONAL
+        if facts[name] is not None
+    }
+    turn = facts["turn_id"]
+    if turn is not None:
+        # It is made of a message's id, which leads to the channel.
+        marks["turn_id"] = hashlib.blake2b(str(turn).encode(), key=key, digest_size=8).hexdigest()
+    return facts | marks
