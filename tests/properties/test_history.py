@@ -6,7 +6,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.messages import Message, OpaqueBlock, Role, TextBlock, ThinkingBlock, ToolCallBlock
+from shared.messages import (
+    ContentBlock,
+    ImageBlock,
+    Message,
+    OpaqueBlock,
+    Role,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
 from tests.support.histories import histories, targets
 from worker.normalize.history import sanitize_messages_for_target
 
