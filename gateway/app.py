@@ -38,6 +38,7 @@ from gateway.edges.store import (
 from gateway.front import ChannelFront
 from gateway.intake import Defaults, Intake
 from gateway.notices import Notices
+from gateway.recall import Recall
 from gateway.typist import Typist
 from shared import __version__
 from shared.config import Settings, data_dir
@@ -88,6 +89,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
         fronts = _fronts(parts)
         echoes = Echoes()
         typist = Typist()
+        recall = Recall(GatewayFleet(parts.queue))
         logger.info(
             "gateway.started",
             extra=fields(
@@ -102,9 +104,10 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
                 background = [
                     group.create_task(parts.reporter.run(), name="reporter"),
                     group.create_task(_beat(parts), name="beat"),
+                    group.create_task(recall.run(), name="recall"),
                 ]
                 takers = [
-                    group.create_task(_take(parts, front, echoes, typist), name="intake")
+                    group.create_task(_take(parts, front, recall, echoes, typist), name="intake")
                     for front in fronts.values()
                 ]
                 deliverers = [
@@ -218,11 +221,13 @@ def _partition(parts: Parts, number: int, around: Surroundings) -> PartitionDeli
     )
 
 
-async def _take(parts: Parts, front: ChannelFront, echoes: Echoes, typist: Typist) -> None:
+async def _take(
+    parts: Parts, front: ChannelFront, recall: Recall, echoes: Echoes, typist: Typist
+) -> None:
     settings = parts.settings
     intake = Intake(
         front,
-        GatewayFleet(parts.queue),
+        recall,
         typist,
         parts.notices,
         Defaults(

@@ -18,6 +18,7 @@ holds all of this, so that a gateway that was killed goes on where the last one 
 """
 
 from base64 import b32encode
+from enum import StrEnum
 from hashlib import blake2b
 
 import msgspec
@@ -79,6 +80,16 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     before: Head | None
     put: tuple[tuple[int, Slot], ...] = ()
     drop: tuple[int, ...] = ()
+
+
+class Written(StrEnum):
+    """What became of a patch."""
+
+    DONE = "done"
+    FENCED = "fenced"
+    """The lease has passed to another gateway."""
+    FORGOTTEN = "forgotten"
+    """The journal is not as it was left: its server forgot, and wants the whole."""
 
 
 class Post(msgspec.Struct, frozen=True, kw_only=True):

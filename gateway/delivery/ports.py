@@ -5,10 +5,9 @@ that reaches Redis may raise `StoreUnavailable`; delivery then asks again, becau
 be repeated.
 """
 
-from enum import StrEnum
 from typing import Protocol
 
-from gateway.sequencer import JournalRecord, Patch
+from gateway.sequencer import JournalRecord, Patch, Written
 from shared.failures import ErrorReport
 from shared.segments import Envelope
 
@@ -65,16 +64,6 @@ class Leadership(Protocol):
     async def release(self) -> None:
         """Gives the lease up, if it is held."""
         ...
-
-
-class Written(StrEnum):
-    """What became of a patch."""
-
-    DONE = "done"
-    FENCED = "fenced"
-    """The lease has passed to another gateway."""
-    FORGOTTEN = "forgotten"
-    """The journal is not as it was left: its server forgot, and wants the whole."""
 
 
 class Journal(Protocol):

@@ -14,11 +14,11 @@ import msgspec
 
 from gateway.delivery.courier import Courier, Letter
 from gateway.delivery.pieces import pieces_of
-from gateway.delivery.ports import Clock, Fleet, Journal, Leadership, Reporter, TypingSigns, Written
+from gateway.delivery.ports import Clock, Fleet, Journal, Leadership, Reporter, TypingSigns
 from gateway.delivery.reports import delivery_failure
 from gateway.front import Refusal, Refused, Sent
 from gateway.notices import Notices, unknown_notes
-from gateway.sequencer import Patch, Step, TurnSequencer
+from gateway.sequencer import Patch, Step, TurnSequencer, Written
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.failures import Fault
 from shared.segments import Envelope, SegmentReady, TurnDone

@@ -11,8 +11,7 @@ from typing import Final, cast
 import msgspec
 from redis.asyncio import Redis
 
-from gateway.delivery.ports import Written
-from gateway.sequencer import Head, JournalRecord, Patch, Slot
+from gateway.sequencer import Head, JournalRecord, Patch, Slot, Written
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.edges.scripting import Script
@@ -182,6 +181,11 @@ class GatewayFleet:
     async def admit(self, request: TurnRequest) -> str:
         """Takes a turn, or says why not."""
         return await self._queue.admit(request)
+
+    async def server_id(self) -> str:
+        """Which run of which server answers: another after each start, and after a fail-over."""
+        facts: dict[str, str] = await within(self._queue.redis.info("server"))
+        return str(facts["run_id"])
 
     async def cancel(self, turn_id: str) -> None:
         """Stops a turn whose answer nobody can see."""

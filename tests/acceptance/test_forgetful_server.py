@@ -1,11 +1,11 @@
 """A killed server that comes back without its last second: what the channels of Discord show then.
 
 That is `appendfsync everysec` on a bad day, or a replica that was promoted. The file of an earlier
-moment is put in the place of the last one. Turns may be lost with it, but whatever is shown is
+moment is put in the place of the last one. All the same, what is shown is
 
 - not doubled: no text stands twice;
-- not reordered: the turns of a channel in the order of their prompts, each from its beginning;
-- not torn: a turn whose end is shown shows all of itself.
+- not reordered: the texts of a turn in their order, the first of them first;
+- not lost: every prompt has its whole reply in the end.
 
 Gateway and workers live on, so it is what they remember that must be right.
 """
@@ -110,14 +110,10 @@ def faults_of(channel: int, shown: list[str], numbers: list[int]) -> list[str]:
     """What is wrong with a channel."""
     texts = [text for text in shown if text.startswith("Turn ")]
     wrong = [f"{channel}: {text!r} stands twice" for text in set(texts) if texts.count(text) > 1]
-    order = [text for number in numbers for text in paragraphs(number)]
-    places = [order.index(text) for text in texts]
-    if places != sorted(places):
-        wrong.append(f"{channel}: {texts} is out of order")
     for number in numbers:
         here = [text for text in texts if text in paragraphs(number)]
-        if here != paragraphs(number)[: len(here)]:
-            wrong.append(f"{channel}: of turn {number} there is only {here}")
+        if here != paragraphs(number):
+            wrong.append(f"{channel}: of turn {number} there is {here}")
     return wrong
 
 
@@ -149,11 +145,8 @@ async def test_a_server_that_forgets_its_last_second_doubles_and_reorders_nothin
                 keeping.cancel()
                 await quiet(running, discord, list(asked))
                 wrong: list[str] = []
-                lost: list[int] = []
                 for channel, numbers in asked.items():
                     shown = [message.content for message in discord.replies(channel)]
                     wrong += faults_of(channel, shown, numbers)
-                    whole = [n for n in numbers if paragraphs(n)[-1] in shown]
-                    lost += [n for n in numbers if n not in whole]
-                print("\n".join([f"seed {seed}", *deeds, f"not whole: {lost}", *wrong]))  # noqa: T201 - the history of a failure, beside the seed
+                print("\n".join([f"seed {seed}", *deeds, *wrong]))  # noqa: T201 - the history of a failure, beside the seed
     assert wrong == []

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
-from gateway.delivery.ports import Written
 from gateway.front import (
     FrontEvent,
     Outcome,
@@ -17,7 +16,7 @@ from gateway.front import (
     ShownMessage,
     Unavailable,
 )
-from gateway.sequencer import Head, JournalRecord, Patch, Slot
+from gateway.sequencer import Head, JournalRecord, Patch, Slot, Written
 from shared.errors import StoreUnavailable
 from shared.failures import ErrorReport
 from shared.segments import Envelope

@@ -6,7 +6,6 @@ from contextlib import aclosing
 import pytest
 from redis.asyncio import Redis
 
-from gateway.delivery.ports import Written
 from gateway.edges.store import (
     DIRECT_CHANNELS_MAX,
     GatewayFleet,
@@ -16,7 +15,7 @@ from gateway.edges.store import (
     StreamSource,
     awake_s,
 )
-from gateway.sequencer import Head, JournalRecord, Patch, Slot
+from gateway.sequencer import Head, JournalRecord, Patch, Slot, Written
 from shared.config import Settings
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect

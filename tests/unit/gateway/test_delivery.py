@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from gateway.delivery.partition import Pace
-from gateway.delivery.ports import Written
 from gateway.delivery.turns import BLOCK_S, DEADLINE_S
 from gateway.front import Refusal, Refused, Unavailable
-from gateway.sequencer import JournalRecord, Patch
+from gateway.sequencer import JournalRecord, Patch, Written
 from shared.errors import ConfigError, StoreUnavailable, WireError
 from shared.segments import Envelope, SegmentKind
 from shared.turns import Front

@@ -8,11 +8,10 @@ import pytest
 
 from gateway.delivery.courier import Courier, Echoes
 from gateway.delivery.partition import PartitionDelivery
-from gateway.delivery.ports import Written
 from gateway.delivery.turns import Surroundings
 from gateway.front import Outcome, OutgoingMessage
 from gateway.notices import Notices
-from gateway.sequencer import JournalRecord, Patch
+from gateway.sequencer import JournalRecord, Patch, Written
 from shared.i18n import load_texts
 from shared.segments import Envelope
 from shared.turns import Front

@@ -1,0 +1,94 @@
+"""Turns that were taken a moment ago, for a server that forgets.
+
+Comes in: requests on their way to admission. Goes out: the same, and once more to a server that
+came back, since it may have lost its last second, and with it turns that it had taken. Admission
+takes a turn once, so that asking again does no harm. `gateway.app` puts it between intake and the
+queue.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final, Protocol
+
+from gateway.intake import Answer
+from shared.errors import StoreFull, StoreUnavailable
+from shared.turns import TurnRequest
+
+logger = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.5
+"""How often the server is asked who it is: soon, so that few later prompts overtake a lost one."""
+KEPT_S: Final = 10.0
+"""`everysec` forgets a second, two at worst; a promoted replica may be further behind."""
+KEPT_MAX: Final = 1_000
+"""Requests kept at most, some kilobytes each: a hundred a second for as long as they are kept."""
+
+
+class Queue(Protocol):
+    """What is asked of the queue. Every call may raise `StoreUnavailable` and be repeated."""
+
+    async def admit(self, request: TurnRequest) -> str:
+        """Takes a turn, or says why not: a word of `Answer`."""
+        ...
+
+    async def is_blocked(self, channel_id: int) -> bool:
+        """Whether the channel refused us not long ago."""
+        ...
+
+    async def server_id(self) -> str:
+        """Which run of which server answers."""
+        ...
+
+
+class Recall:
+    """Admissions that outlive a server's memory.
+
+    Args:
+        queue: the queue.
+        kept_s: how long a request is kept.
+        look_s: how often the server is asked who it is.
+    """
+
+    def __init__(self, queue: Queue, *, kept_s: float = KEPT_S, look_s: float = LOOK_S) -> None:
+        self._queue = queue
+        self._kept_s = kept_s
+        self._look_s = look_s
+        self._kept: deque[tuple[float, TurnRequest]] = deque(maxlen=KEPT_MAX)
+        self._server_id: str | None = None
+
+    async def admit(self, request: TurnRequest) -> str:
+        """Takes a turn, or says why not; what was taken is kept for a while."""
+        answer = await self._queue.admit(request)
+        if answer == Answer.ACCEPTED:
+            self._kept.append((asyncio.get_running_loop().time(), request))
+        return answer
+
+    async def is_blocked(self, channel_id: int) -> bool:
+        """Whether the channel refused us not long ago."""
+        return await self._queue.is_blocked(channel_id)
+
+    async def run(self) -> None:
+        """Looks for another server, for ever."""
+        while True:
+            try:
+                await self.look()
+            except (StoreUnavailable, StoreFull) as exc:
+                logger.debug("recall.store_waits", extra={"error": str(exc)})
+            await asyncio.sleep(self._look_s)
+
+    async def look(self) -> None:
+        """Asks who answers; another one is asked to take again what the last one took.
+
+        Raises:
+            StoreUnavailable: nobody answers; the next look begins again.
+        """
+        now_s = asyncio.get_running_loop().time()
+        while self._kept and now_s - self._kept[0][0] > self._kept_s:
+            self._kept.popleft()
+        found = await self._queue.server_id()
+        if self._server_id not in (None, found):
+            for _, request in list(self._kept):
+                if await self._queue.admit(request) == Answer.ACCEPTED:
+                    logger.warning("recall.admitted_again", extra={"turn_id": request.turn_id})
+        self._server_id = found
