@@ -43,6 +43,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     private_endpoints: str = ""
     """Endpoints that may be private or without TLS, besides those of `endpoints`, as `host:port`
     with commas between. All others must be public and HTTPS."""
+    sealing_key: str | None = None
+    """Public key that credentials are sealed with, in hex; None takes the newest opening key."""
+    opening_keys_file: str | None = None
+    """The private keys that open them, for workers only; None is `opening.keys` in `data_dir`."""
     tools: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Tools that may run, by guild id, `dm`, or `*` for the others, as JSON: {"*": ["calculate"]}.
     The name `*` allows every installed tool. Nothing runs that nobody allowed."""

@@ -14,6 +14,7 @@
     │   ├── Fenced             the attempt was taken over; stop and stay silent
     │   └── IllegalTransition  our own misuse of `TurnState`
     ├── EndpointError          the provider's endpoint could not be used (says how)
+    ├── CredentialError        a sealed credential cannot be used (says why)
     └── ToolError              a tool gave no result (says why, in one word)
 
 The docstring of a class is its default message. Expected outcomes are values, not exceptions.
@@ -83,6 +84,10 @@ class EndpointError(TurnfleetError):
     def __init__(self, exception: str) -> None:
         super().__init__(f"the provider's endpoint could not be used: {exception}")
         self.exception = exception
+
+
+class CredentialError(TurnfleetError):
+    """The sealed credential cannot be used."""
 
 
 class ToolError(TurnfleetError):

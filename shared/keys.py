@@ -47,6 +47,8 @@ PROCESS_TTL_MS: Final = 10_000
 """A process that did not report for this long is gone: five beats."""
 DEAD_MAX_TURNS: Final = 10_000
 """Dead letters kept at most; as many as failed turns."""
+CREDENTIAL_AUDIT_MAX: Final = 10_000
+"""Changes of credentials that are remembered: 2 MB at most."""
 ARQ_JOB: Final = "arq:job:"
 """arq's own prefix of a job. arq knows no cells; a turn id is unique in the whole server."""
 RECORDER_GROUP: Final = "recorder"
@@ -60,9 +62,10 @@ class Keys:
         partitions: how many out streams there are; the same number for gateway and workers.
     """
 
-    __slots__ = ("partitions", "prefix")
+    __slots__ = ("cell", "partitions", "prefix")
 
     def __init__(self, cell: str = "main", partitions: int = 4) -> None:
+        self.cell = cell
         self.prefix = f"tf:{{{cell}}}:"
         self.partitions = partitions
 
@@ -259,3 +262,16 @@ class Keys:
     def processes(self) -> str:
         """The processes that reported lately (sorted set, score = milliseconds)."""
         return f"{self.prefix}processes"
+
+    @property
+    def credentials(self) -> str:
+        """Sealed credentials by reference (hash, no TTL).
+
+        A root of its own: an ACL cannot exclude keys, and only few may read these.
+        """
+        return f"tfsec:{{{self.cell}}}:cred"
+
+    @property
+    def credential_audit(self) -> str:
+        """What was done to credentials, the newest first (list, no TTL)."""
+        return f"tfsec:{{{self.cell}}}:audit"

@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from shared import __version__
 from shared.config import Settings, data_dir
+from shared.edges.credentials import CredentialStore, opening_keys_path
 from shared.edges.queue import TurnQueue
 from shared.edges.records import ProcessRecord, TurnRecords
 from shared.edges.redis import check_server, connect
@@ -36,6 +37,7 @@ from worker.edges.http import HttpEdge
 from worker.edges.keys import KeyPools
 from worker.edges.mcp import McpServers, prefixes
 from worker.edges.outbox import Outbox
+from worker.edges.sealed_keys import SealedKeys
 from worker.edges.tools import Toolbox, installed_tools
 from worker.edges.traffic import FleetTraffic
 from worker.providers.endpoints import server_keys
@@ -150,7 +152,17 @@ def _runner(parts: Parts) -> TurnRunner:
     return TurnRunner(
         provider=parts.http,
         reporter=parts.reporter,
-        keys=KeyPools(parts.redis, parts.queue.keys, settings.endpoints, parts.environ),
+        keys=KeyPools(
+            parts.redis,
+            parts.queue.keys,
+            settings.endpoints,
+            parts.environ,
+            SealedKeys(
+                CredentialStore(parts.redis, parts.queue.keys),
+                opening_keys_path(settings),
+                settings.endpoints,
+            ),
+        ),
         traffic=FleetTraffic(parts.redis, parts.queue.keys),
         tools=parts.tools,
         limits=TimeLimits(

@@ -32,6 +32,7 @@ NOUNS: Final = (
     "errors",
     "usage",
     "discord",
+    "creds",
     "db",
     "doctor",
     "normalize",

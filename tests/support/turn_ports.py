@@ -14,7 +14,7 @@ from shared.errors import ConfigError, EndpointError, Fenced
 from shared.failures import ErrorReport
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
-from shared.turns import AttemptToken, Target, TurnOutcome
+from shared.turns import AttemptToken, Target, TurnOutcome, TurnRequest
 from worker.edges.clock import SystemClock
 from worker.edges.tools import Toolbox
 from worker.failures.traffic import Traffic
@@ -151,7 +151,11 @@ class PlayedPools:
         self.rests: list[tuple[str, str, float]] = []
         self.is_known = True
 
-    async def endpoint(self, provider: str, tried: frozenset[str]) -> KeyedEndpoint:
+    async def endpoint(
+        self, provider: str, tried: frozenset[str], request: TurnRequest
+    ) -> KeyedEndpoint:
+        if request.credential is not None:
+            return KeyedEndpoint(endpoint=self.place, refusal="the credential was revoked")
         if not self.is_known:
             raise ConfigError(f"where does {provider} listen?")
         if not self.keys:

@@ -7,19 +7,22 @@ same choice for the whole fleet, since the pool's state lies in Redis. It is the
 A key is known there by a digest; the key itself never leaves the process but for its provider.
 """
 
-import hashlib
 import logging
 from collections.abc import Mapping
 
 import msgspec
 from redis.asyncio import Redis
 
+from shared.edges.credentials import CredentialStore
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.errors import StoreError
 from shared.keys import KEY_POOL_TTL_MS, Keys
 from shared.logs import fields
+from shared.sealed import key_id as digest_of
 from shared.secrets import Secret
+from shared.turns import TurnRequest
+from worker.edges.sealed_keys import SealedKeys
 from worker.providers.endpoints import server_endpoint, server_keys
 from worker.providers.requests import KeyedEndpoint
 
@@ -37,6 +40,7 @@ class KeyPools:
         keys: the key names of the cell.
         endpoints: the operator's base URLs by provider.
         environ: the process's environment.
+        sealed: opens the credentials that requests name.
     """
 
     def __init__(
@@ -45,21 +49,29 @@ class KeyPools:
         keys: Keys,
         endpoints: Mapping[str, str],
         environ: Mapping[str, str],
+        sealed: SealedKeys | None = None,
     ) -> None:
         self._keys = keys
+        self._sealed = sealed or SealedKeys(CredentialStore(redis, keys), None, endpoints)
         self._endpoints = endpoints
         self._environ = environ
         self._claim = Script(redis, "claim_key")
         self._rest = Script(redis, "rest_key")
 
-    async def endpoint(self, provider: str, tried: frozenset[str]) -> KeyedEndpoint:
+    async def endpoint(
+        self, provider: str, tried: frozenset[str], request: TurnRequest | None = None
+    ) -> KeyedEndpoint:
         """Where a provider is reached, with a key whose id is not among `tried`.
 
+        A request that names a credential gets that one or a refusal, never a key of the pool.
         Without Redis the first untried key of the pool is given; the turn must go on.
 
         Raises:
             ConfigError: nobody said where the provider listens.
+            StoreError: the request names a credential, and Redis does not give it.
         """
+        if request is not None and (own := request.credential) is not None:
+            return await self._sealed.endpoint(provider, own, request)
         endpoint = server_endpoint(provider, self._endpoints, self._environ)
         pool = {key_id(one): one for one in server_keys(provider, self._environ)}
         if not pool:
@@ -98,5 +110,4 @@ class KeyPools:
 
 def key_id(key: Secret) -> str:
     """The name of a key in records and reports: a digest that says nothing of the key."""
-    digest = hashlib.blake2s(key.reveal().encode("utf-8", "surrogatepass"), digest_size=6)
-    return digest.hexdigest()
+    return digest_of(key)

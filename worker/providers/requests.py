@@ -46,11 +46,13 @@ class KeyedEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         key_id: the key's name in reports, a digest; None where there is no key.
         others: further keys of the pool that could be used at once.
+        refusal: why the turn's own credential cannot be used; then there is no key.
     """
 
     endpoint: Endpoint
     key_id: str | None = None
     others: int = 0
+    refusal: str | None = None
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -71,6 +71,7 @@ class Attempt:
         "other_keys",
         "pipeline",
         "recording",
+        "refusal",
         "rounds",
         "sent",
         "started_s",
@@ -92,6 +93,7 @@ class Attempt:
         self.target = target
         self.endpoint = keyed.endpoint if keyed is not None else None
         self.key_id = keyed.key_id if keyed is not None else None
+        self.refusal = keyed.refusal if keyed is not None else None
         self.other_keys = keyed.others if keyed is not None else 0
         self.started_s = started_s
         self.first_byte_s: float | None = None

@@ -14,7 +14,7 @@ from shared.failures import ErrorReport
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
 from shared.tools import ToolContext
-from shared.turns import AttemptToken, Target, ToolSpec, TurnOutcome
+from shared.turns import AttemptToken, Target, ToolSpec, TurnOutcome, TurnRequest
 from worker.failures.traffic import Traffic
 from worker.providers.requests import HttpRequest, KeyedEndpoint
 
@@ -45,8 +45,14 @@ class ProviderPort(Protocol):
 class KeysPort(Protocol):
     """Addresses of providers, and the pools of keys that open them."""
 
-    async def endpoint(self, provider: str, tried: frozenset[str]) -> KeyedEndpoint:
-        """A provider's address with a key that was not tried yet. Raises `ConfigError`."""
+    async def endpoint(
+        self, provider: str, tried: frozenset[str], request: TurnRequest
+    ) -> KeyedEndpoint:
+        """A provider's address with a key that was not tried yet, or the turn's own one.
+
+        Raises:
+            ConfigError: nobody said where the provider listens.
+        """
         ...
 
     async def rest(self, provider: str, chosen: str, rest_s: float) -> None:

@@ -303,7 +303,9 @@ class _Run:
     async def _next_attempt(self) -> Attempt:
         target = self._plan.target
         try:
-            keyed = await self._runner.keys.endpoint(target.provider, self._plan.tried)
+            keyed = await self._runner.keys.endpoint(
+                target.provider, self._plan.tried, self._request
+            )
         except ConfigError as exc:
             log.error("endpoint.unknown", extra=fields(reason=str(exc)))
             keyed = None

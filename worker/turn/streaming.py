@@ -63,6 +63,8 @@ class AttemptStream:
         if attempt.endpoint is None:
             why = f"no address is configured for the provider {attempt.target.provider}"
             return Failed(error=error_of(Cause.ENDPOINT_NOT_FOUND, message=why))
+        if attempt.refusal is not None:
+            return Failed(error=error_of(Cause.INVALID_KEY, message=attempt.refusal))
         outgoing = build_request(question, attempt.endpoint)
         attempt.asked(self._clock.monotonic_s())
         stop = asyncio.create_task(self._stopped.wait(), name="stop")

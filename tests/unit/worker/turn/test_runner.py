@@ -288,6 +288,13 @@ async def test_a_provider_without_an_address_is_the_operators_failure():
     assert report.severity is Severity.ERROR
 
 
+async def test_a_revoked_credential_ends_the_turn_as_an_invalid_key():
+    case = Case(credential="personal:5:rehearsal:main")
+    outcome = await case.run()
+    assert (outcome.state, outcome.cause) == (TurnState.FAILED, "invalid_key")
+    assert {report.error_type for report in case.reporter.reports} == {"invalid_key"}
+
+
 @pytest.mark.parametrize("steps", [[SILENCE], [FIRST, SILENCE]], ids=["first byte", "mid-stream"])
 async def test_cancelled_it_closes_the_stream_and_writes_no_end(steps):
     answer = ScriptedResponse(steps)

@@ -1,0 +1,154 @@
+"""Sealed credentials in Redis, the file of the keys that open them, and who did what to them.
+
+Comes in: boxes and references. Goes out: stored credentials, and the trail of changes. Gateway and
+operators store, workers read; the opening keys are for workers and for the operator who rotates.
+"""
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from nacl.public import PrivateKey
+from redis.asyncio import Redis
+from redis.exceptions import WatchError
+
+from shared.config import Settings, data_dir
+from shared.edges.redis import CALL_TIMEOUT_S, translated, within
+from shared.errors import ConfigError, CredentialError
+from shared.keys import CREDENTIAL_AUDIT_MAX, Keys
+from shared.sealed import CredentialRef, private_keys_of
+
+OPENING_KEYS_FILE: Final = "opening.keys"
+"""In the data directory, where no other file is named."""
+
+
+class StoredCredential(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A credential as it is kept. A revoked one has no box any more, but its place stays."""
+
+    ref: CredentialRef
+    version: int
+    changed_ms: int
+    key_id: str = ""
+    endpoint: str = ""
+    box: bytes = b""
+
+    @property
+    def is_revoked(self) -> bool:
+        """Whether its owner took it back."""
+        return not self.box
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the trail: `added`, `replaced`, `revoked` or `resealed`, when and by whom."""
+
+    at_ms: int
+    word: str
+    ref: str
+    version: int
+    actor: str
+    key_id: str = ""
+
+
+_encode = msgspec.json.Encoder().encode
+_stored = msgspec.json.Decoder(StoredCredential)
+_change = msgspec.json.Decoder(Change)
+
+
+class CredentialStore:
+    """The credentials of a cell.
+
+    Args:
+        redis: a client of `shared.edges.redis.connect`.
+        keys: the key names of the cell.
+    """
+
+    def __init__(self, redis: Redis, keys: Keys) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    async def get(self, ref: CredentialRef) -> StoredCredential | None:
+        """A credential, also a revoked one. Raises `StoreError`."""
+        raw: bytes | None = await within(self._redis.hget(self._keys.credentials, str(ref)))
+        return None if raw is None else _stored.decode(raw)
+
+    async def all(self) -> list[StoredCredential]:
+        """Every credential, in the order of their references. Raises `StoreError`."""
+        raw: list[bytes] = await within(self._redis.hvals(self._keys.credentials))
+        return sorted((_stored.decode(one) for one in raw), key=lambda one: one.ref)
+
+    async def put(self, new: StoredCredential, *, word: str, actor: str) -> None:
+        """Stores the next version of a credential, with a line of the trail, both or neither.
+
+        Raises:
+            CredentialError: somebody else changed it meanwhile; look at it again.
+            StoreError: Redis refused or is away.
+        """
+        change = Change(
+            at_ms=new.changed_ms,
+            word=word,
+            ref=str(new.ref),
+            version=new.version,
+            actor=actor,
+            key_id=new.key_id,
+        )
+        with translated():
+            async with self._redis.pipeline(transaction=True) as pipe:
+                await pipe.watch(self._keys.credentials)
+                raw: bytes | None = await within(pipe.hget(self._keys.credentials, str(new.ref)))
+                before = 0 if raw is None else _stored.decode(raw).version
+                if before != new.version - 1:
+                    raise CredentialError("the credential was changed meanwhile")
+                pipe.multi()  # type: ignore[no-untyped-call]  # redis-py left it out
+                pipe.hset(self._keys.credentials, str(new.ref), _encode(new).decode())
+                pipe.lpush(self._keys.credential_audit, _encode(change).decode())
+                pipe.ltrim(self._keys.credential_audit, 0, CREDENTIAL_AUDIT_MAX - 1)
+                try:
+                    async with asyncio.timeout(CALL_TIMEOUT_S):
+                        await pipe.execute()
+                except WatchError as exc:
+                    raise CredentialError("the credential was changed meanwhile") from exc
+
+    async def audit(self, count: int) -> list[Change]:
+        """The last changes, the newest first. Raises `StoreError`."""
+        raw: list[bytes] = await within(
+            self._redis.lrange(self._keys.credential_audit, 0, count - 1)
+        )
+        return [_change.decode(one) for one in raw]
+
+
+def opening_keys_path(settings: Settings) -> Path:
+    """Where the opening keys lie."""
+    return Path(settings.opening_keys_file or data_dir(settings) / OPENING_KEYS_FILE)
+
+
+def load_opening_keys(path: Path) -> list[PrivateKey]:
+    """The keys that open boxes, the newest first; none where there is no file.
+
+    Raises:
+        ConfigError: the file cannot be read, is damaged, or is open to other users.
+    """
+    try:
+        if path.stat().st_mode & 0o007:
+            raise ConfigError(f"{path} can be read by every user: chmod o= {path}")
+        return private_keys_of(path.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"the opening keys in {path} cannot be read") from exc
+
+
+def save_opening_keys(path: Path, keys: list[PrivateKey]) -> None:
+    """Writes the file anew, whole or not at all, for its owner only. Raises `ConfigError`."""
+    lines = "".join(f"{bytes(key).hex()}\n" for key in keys)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(lines)
+            file.flush()
+            os.fsync(handle)
+        Path(name).replace(path)
+    except OSError as exc:
+        raise ConfigError(f"the opening keys cannot be written to {path}") from exc
