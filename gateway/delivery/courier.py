@@ -168,7 +168,9 @@ class Courier:
             return None
         shown = await self._front.history(letter.route.channel_id, after=after, limit=HISTORY_LIMIT)
         for message in shown or ():
-            if message.is_own and (message.nonce == step.nonce or message.text == step.text):
+            # Discord takes white space from both ends of a text.
+            is_same = message.text.strip() == step.text.strip()
+            if message.is_own and (message.nonce == step.nonce or is_same):
                 return Sent(message_id=message.message_id, deduplicated=True)
         # Unknown after all. A reply that is missing is worse than one that may be there twice.
         logger.warning("delivery.redelivered", extra={"channel_id": letter.route.channel_id})

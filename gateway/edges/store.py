@@ -226,6 +226,8 @@ class RedisMarks:
     async def note_direct_channel(self, channel_id: int) -> None:
         """Remembers one, and forgets the oldest of too many."""
         key = self._keys.direct_channels
-        await within(self._redis.zadd(key, {str(channel_id): time.time_ns() // 1_000_000}))
-        await within(self._redis.zremrangebyrank(key, 0, -DIRECT_CHANNELS_MAX - 1))
-        await within(self._redis.pexpire(key, FRONT_TTL_MS))
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.zadd(key, {str(channel_id): time.time_ns() // 1_000_000})
+            pipe.zremrangebyrank(key, 0, -DIRECT_CHANNELS_MAX - 1)
+            pipe.pexpire(key, FRONT_TTL_MS)
+            await within(pipe.execute())

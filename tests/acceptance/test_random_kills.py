@@ -18,6 +18,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import AsyncIterator
 
 import pytest
 from redis.exceptions import RedisError
@@ -43,6 +44,8 @@ STALL_SHARE = 0.4
 MOST_CRASHES = 3
 NO_START = 2
 """The exit code of a process that refuses to start: it found no server."""
+WITHOUT_TTL = ("out:", "dead", "failed", "totals", "wake", "errors", "buried", "processes")
+"""Keys that live on when all is quiet; none of them grows without a bound."""
 TARGET = Target(provider="rehearsal", model="echo@60")
 
 
@@ -199,6 +202,15 @@ def span_of(timeline: list[TimelineEntry], turn_id: str) -> tuple[int, int, str]
     return claims[0], timeline[-1].at_ms, turn_id
 
 
+async def immortal(running: House) -> AsyncIterator[str]:
+    """Keys that would live for ever, beside those that are meant to."""
+    async for key in running.redis.scan_iter("*"):
+        name = key.decode()
+        own = name.removeprefix(running.keys.prefix)
+        if not own.startswith(WITHOUT_TTL) and await running.redis.pttl(key) == -1:
+            yield f"{name} without an end of life"
+
+
 async def left_over(running: House) -> list[str]:
     """P5: what should be gone by now."""
     keys, redis = running.keys, running.redis
@@ -208,6 +220,7 @@ async def left_over(running: House) -> list[str]:
     for number in range(keys.partitions):
         if await redis.xlen(keys.out(number)):
             left.append(keys.out(number))
+    left += [name async for name in immortal(running)]
     load = await running.records.load()
     return left + ([f"load {load}"] if load.load else [])
 

@@ -95,11 +95,12 @@ async def test_echoes_are_bounded(office):
     assert office.echoes.find("500") == 500
 
 
-async def test_an_old_post_of_unknown_fate_is_looked_for_in_the_history(office):
+@pytest.mark.parametrize("words", ["hello", "\n    hello\n"], ids=["as sent", "trimmed"])
+async def test_an_old_post_of_unknown_fate_is_looked_for_in_the_history(office, words):
     await office.carry(letter(Post(slot=0, nonce="before", text="hello")))
     office.front.nonces.clear()  # the window has passed
     since_ms = int((office.clock.time_s - 200) * 1000)
-    step = msgspec.structs.replace(POST, since_ms=since_ms)
+    step = msgspec.structs.replace(POST, text=words, since_ms=since_ms)
     assert await office.carry(letter(step)) == Sent(message_id=1001, deduplicated=True)
     assert office.front.shown(7) == ["hello"]
 

@@ -67,5 +67,7 @@ class WakeListener:
 
     async def poke(self) -> None:
         """Ends a `wait` of this worker, so that the next one asks for other lists."""
-        await within(self._redis.rpush(self._control, POKE))
-        await within(self._redis.pexpire(self._control, CONTROL_TTL_MS))
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.rpush(self._control, POKE)
+            pipe.pexpire(self._control, CONTROL_TTL_MS)  # in one step: a kill leaves no old list
+            await within(pipe.execute())
