@@ -19,13 +19,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import func, select, text
+from sqlalchemy import text
 
 from ops.console.queries import facets, hourly
 from ops.store.engine import Database, database_url
 from ops.store.errors import Record, write_reports
+from ops.store.ledger import UsedBy, used
 from ops.store.migrate import upgrade
-from ops.store.tables import usage_ledger
 from ops.triage import (
     ErrorFilter,
     RateBy,
@@ -115,21 +115,6 @@ async def write_old(database: Database, batch: list[Record]) -> None:
         await write_reports(database, part, received)
 
 
-async def month_of(database: Database, by: str) -> int:
-    """The ledger's sums of a month."""
-    column = usage_ledger.c[by]
-    sums = [func.sum(usage_ledger.c[name]) for name in ("input_tokens", "output_tokens", "cost")]
-    statement = (
-        select(column, *sums)
-        .where(usage_ledger.c.created_at >= NOW - timedelta(days=30))
-        .group_by(column)
-        .order_by(func.sum(usage_ledger.c.cost).desc())
-        .limit(50)
-    )
-    async with database.begin() as connection:
-        return len(list(await connection.execute(statement)))
-
-
 async def questions(database: Database) -> dict[str, Callable[[], Awaitable[object]]]:
     """The queries by what they answer."""
     day = NOW - timedelta(hours=24)
@@ -137,7 +122,7 @@ async def questions(database: Database) -> dict[str, Callable[[], Awaitable[obje
     (error, *_) = await list_errors(database, ErrorFilter(since=day, limit=1))
     window = timedelta(minutes=10)
     names = [one.group_hash for one in causes]
-    guild, model = 1010, error.model
+    guild, model, month = 1010, error.model, NOW - timedelta(days=30)
     return {
         "top causes of a day": lambda: top_causes(database, ErrorFilter(since=day)),
         "top causes of a guild": lambda: top_causes(database, ErrorFilter(guild_id=guild)),
@@ -151,8 +136,8 @@ async def questions(database: Database) -> dict[str, Callable[[], Awaitable[obje
         "history of a turn": lambda: error_detail(database, error),
         "rates by model": lambda: rates(database, RateBy.MODEL, since=day),
         "rates by guild": lambda: rates(database, RateBy.GUILD, since=day),
-        "month of a ledger by model": lambda: month_of(database, "model"),
-        "month of a ledger by guild": lambda: month_of(database, "guild_id"),
+        "month of a ledger by model": lambda: used(database, UsedBy.MODEL, since=month),
+        "month of a ledger by guild": lambda: used(database, UsedBy.GUILD, since=month),
     }
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import func, select
+from sqlalchemy import func, literal_column, select
 
 from ops.store.engine import Database
 from ops.store.tables import usage_ledger
@@ -64,16 +64,19 @@ async def used(database: Database, by: UsedBy, *, since: datetime, limit: int = 
     """The sums since then, those with the most output first."""
     ledger = usage_ledger.c
     column = ledger[_COLUMNS[by]]
+    # Not the bare number: SQLite would walk the index of guilds and fetch each row on its own,
+    # three times as long as the index of the time with all sums in it.
+    key = column + 0 if by in {UsedBy.GUILD, UsedBy.USER} else column
     statement = (
         select(
-            column.label("value"),
+            key.label("value"),
             func.count().label("turns"),
             func.count(ledger.output_tokens).label("counted"),
             *(func.sum(ledger[name]).label(name) for name in _SUMS),
         )
         .where(ledger.created_at >= since)
-        .group_by(column)
-        .order_by(func.coalesce(func.sum(ledger.output_tokens), 0).desc(), column)
+        .group_by(literal_column("value"))
+        .order_by(func.coalesce(func.sum(ledger.output_tokens), 0).desc(), literal_column("value"))
         .limit(min(limit, MAX_ROWS))
     )
     async with database.begin() as connection:

@@ -178,7 +178,28 @@ usage_ledger: Final = Table(
     Column("cost", Real),
     sqlite_strict=True,
 )
-Index("usage_ledger_created", usage_ledger.c.created_at)
+# With all that sums of a month look at: from the index alone they take half the time.
+Index(
+    "usage_ledger_created",
+    *(
+        usage_ledger.c[name]
+        for name in (
+            "created_at",
+            "model",
+            "provider",
+            "guild_id",
+            "user_id",
+            "key_id",
+            "credential_source",
+            "input_tokens",
+            "output_tokens",
+            "reasoning_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+            "cost",
+        )
+    ),
+)
 Index("usage_ledger_guild", usage_ledger.c.guild_id, usage_ledger.c.created_at)
 Index("usage_ledger_user", usage_ledger.c.user_id, usage_ledger.c.created_at)
 Index(

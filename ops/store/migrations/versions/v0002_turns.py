@@ -12,11 +12,27 @@ down_revision: str | None = "0001"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
+SUMMED = [
+    "created_at",
+    "model",
+    "provider",
+    "guild_id",
+    "user_id",
+    "key_id",
+    "credential_source",
+    "input_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cost",
+]
+"""What sums of the ledger look at."""
 INDEXES = (
     ("turn_failures_created", "turn_failures", ["created_at"]),
     ("turn_failures_cause", "turn_failures", ["error_type", "created_at"]),
     ("turn_failures_guild", "turn_failures", ["guild_id", "created_at"]),
-    ("usage_ledger_created", "usage_ledger", ["created_at"]),
+    ("usage_ledger_created", "usage_ledger", SUMMED),
     ("usage_ledger_guild", "usage_ledger", ["guild_id", "created_at"]),
     ("usage_ledger_user", "usage_ledger", ["user_id", "created_at"]),
     ("usage_ledger_model", "usage_ledger", ["provider", "model", "created_at"]),
