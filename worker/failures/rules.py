@@ -11,6 +11,14 @@ that it must leave alone; a test runs both. `<status> <body>` is the form of an 
 from shared.causes import Cause
 from worker.failures.facts import MODERATION, PER_DAY
 from worker.failures.rule import Rule, any_of, words
+from worker.failures.wordings import (
+    BALANCE_CODES,
+    BALANCE_WORDS,
+    FILTER_CODES,
+    FILTER_WORDS,
+    MODEL_WORDS,
+    OVERFLOW_WORDS,
+)
 
 _THROTTLES = any_of("rate_limit_error", "rate_limit_exceeded", "throttlingexception")
 _NO_STATUS = frozenset({0})
@@ -21,13 +29,13 @@ RULES: tuple[Rule, ...] = (
     # ------------------------------------------------------ specific codes
     Rule(
         cause=Cause.CONTENT_FILTER,
-        codes=any_of("content_filter", "responsibleaipolicyviolation"),
+        codes=FILTER_CODES,
         yes='400 {"error":{"code":"content_filter","message":"policy"}}',
         no='400 {"error":{"code":"filter_missing","message":"no content filter is set"}}',
     ),
     Rule(
         cause=Cause.CONTENT_FILTER,
-        words=words(r"['\"]code['\"]: ?['\"]content_filter['\"]", r"responsibleaipolicyviolation"),
+        words=FILTER_WORDS,
         yes="""0 {"error":{"message":"Error code: 400 - {'error': {'code': 'content_filter'}}"}}""",
         no='0 {"error":{"message":"the content_filter option is unknown"}}',
     ),
@@ -44,6 +52,12 @@ RULES: tuple[Rule, ...] = (
         no='400 {"error":{"status":"INVALID_ARGUMENT","message":"the api key field is unknown"}}',
     ),
     # --------------------------------------------------- specific wordings
+    Rule(
+        cause=Cause.INVALID_KEY,
+        words=words(r"\b(?:incorrect|invalid) api key provided\b"),
+        yes='400 {"code":"invalid argument","error":"Incorrect API key provided: xa***"}',
+        no='400 {"error":{"message":"the api key field is unknown"}}',
+    ),
     Rule(
         cause=Cause.AFFORDABLE_WITH_SMALLER_MAX_TOKENS,
         words=words(r"can only afford 0*[1-9]"),
@@ -77,25 +91,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.INSUFFICIENT_BALANCE,
-        codes=any_of("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
+        codes=BALANCE_CODES,
         yes='429 {"error":{"code":"insufficient_quota","message":"quota"}}',
         no='429 {"status":429,"error":"INSUFFICIENT QUOTA","message":"too many at once"}',
     ),
     Rule(
         cause=Cause.INSUFFICIENT_BALANCE,
-        words=words(
-            r"insufficient (?:account )?balance",
-            r"balance is (?:insufficient|too low)",
-            r"credit balance is too low",
-            r"insufficient credits?",
-            r"not enough credits?",
-            r"no resource package",
-            r"please recharge",
-            r"insufficient_user_quota",
-            r"billing hard limit",
-            r"credits are depleted",
-            r"(?:out of|no) credits\b",
-        ),
+        words=BALANCE_WORDS,
         yes='400 {"error":{"message":"Your credit balance is too low to use the API"}}',
         no='400 {"error":{"message":"the balance between length and detail is off"}}',
     ),
@@ -121,19 +123,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.CONTEXT_OVERFLOW,
-        words=words(
-            r"maximum context length",
-            r"prompt is too long",
-            r"exceeds? (?:the )?context limit",
-            r"exceeds (?:the )?(?:available )?context",
-            r"maximum allowed input length",
-            r"input token count .{0,80}exceeds",
-            r"reduce the length of the (?:messages|prompt)",
-            r"context_length_exceeded",
-            r"context window (?:is )?exceeded",
-            r"greater than the context length",
-            r"maximum prompt length is \d",
-        ),
+        words=OVERFLOW_WORDS,
         not_statuses=_BUSY,
         not_codes=any_of("rate_limit_error"),
         yes='400 {"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}',
@@ -164,7 +154,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.MODEL_NOT_FOUND,
-        codes=any_of("model_not_found"),
+        codes=any_of("model_not_found", "model_decommissioned"),
         yes='403 {"error":{"code":"model_not_found","message":"no access"}}',
         no='403 {"error":{"code":"voice_not_found","message":"no access"}}',
     ),
@@ -177,14 +167,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cause=Cause.MODEL_NOT_FOUND,
-        words=words(
-            r"\bmodels?\b.{0,160}?\b(?:not found|does not exist|is not available|not supported)",
-            r"models/\S{1,160} is not found",
-            r"not a valid model",
-            r"\bno such model\b",
-            r"\b(?:unsupported|unknown|invalid|unrecognized) model\b",
-            r"^model: \S{1,160}$",
-        ),
+        words=MODEL_WORDS,
         yes='400 {"error":{"message":"demo/nope is not a valid model ID"}}',
         no='400 {"error":{"message":"this model needs a valid temperature"}}',
     ),
