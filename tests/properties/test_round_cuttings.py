@@ -1,0 +1,83 @@
+"""Two rounds of an attempt: every cutting gives the same segments, calls and history."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.messages import Message
+from shared.segments import Segment
+from shared.turns import StopReason, Target, ToolSpec
+from tests.support.cuttings import cut_at
+from tests.support.tool_case import DONE, call, frame
+from tests.support.turns import turn
+from worker.turn.pipeline import Pipeline, pipeline_for
+
+REQUEST = turn(tools=(ToolSpec(name="echo"),))
+TEXT = "First, **look** at `this`.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nThen 日本 🎉. And now I"
+CALLS = [
+    call("echo", json.dumps({"text": "x" * 40}), id="c1"),
+    call("echo", '{"text": "日本"}', id="c2", index=1),
+]
+ASKING = b"".join(
+    [
+        *(frame(content=TEXT[at : at + 5]) for at in range(0, len(TEXT), 5)),
+        frame(tool_calls=CALLS),
+        frame("tool_calls"),
+        DONE,
+    ]
+)
+ANSWERING = b"".join(
+    [frame(content="So it is "), frame(content="done.\n\n```py\n1\n```"), frame("stop"), DONE]
+)
+
+
+def round_of(pipeline: Pipeline, parts: list[bytes]) -> list[Segment]:
+    segments = [segment for part in parts for segment in pipeline.feed(part)]
+    return segments + pipeline.flush()
+
+
+def played(
+    asking: list[bytes], answering: list[bytes], target: Target = REQUEST.target
+) -> tuple[list[Segment], Message]:
+    pipeline = pipeline_for(REQUEST, target, 1)
+    segments = round_of(pipeline, asking)
+    assert pipeline.goes_on
+    assert [one.id for one in pipeline.calls] == ["c1", "c2"]
+    answer = pipeline.answer(target)
+    pipeline.next_round()
+    segments += round_of(pipeline, answering)
+    assert pipeline.stop_reason is StopReason.STOP
+    return segments, answer
+
+
+WHOLE = played([ASKING], [ANSWERING])
+
+
+def test_the_segments_count_on_over_the_rounds_and_the_history_has_every_word():
+    segments, answer = WHOLE
+    assert [segment.seq for segment in segments] == list(range(1, len(segments) + 1))
+    shown = "\n\n".join(segment.text for segment in segments)
+    assert "And now I" not in shown
+    assert shown.endswith("```py\n1\n```")
+    assert isinstance(answer.content, list)
+    assert getattr(answer.content[0], "text", None) == TEXT
+
+
+@given(
+    st.lists(st.integers(0, len(ASKING)), max_size=30),
+    st.lists(st.integers(0, len(ANSWERING)), max_size=10),
+)
+def test_any_cutting_of_both_rounds_gives_the_same(first: list[int], second: list[int]):
+    assert played(cut_at(ASKING, first), cut_at(ANSWERING, second)) == WHOLE
+
+
+@given(st.lists(st.integers(0, len(ANSWERING)), max_size=10))
+def test_a_round_that_is_carried_shows_what_it_showed(places: list[int]):
+    first = pipeline_for(REQUEST, REQUEST.target, 1)
+    shown = round_of(first, [ASKING])
+    second = pipeline_for(REQUEST, REQUEST.target, 1)
+    assert second.carry(first.said, trims=True) == shown
+    rest = round_of(second, cut_at(ANSWERING, places))
+    assert [*shown, *rest] == WHOLE[0]
+    assert second.said == "So it is done.\n\n```py\n1\n```"
