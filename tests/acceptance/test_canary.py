@@ -8,21 +8,32 @@ Redis, and the server's own files on the disk.
 import asyncio
 import base64
 import json
+import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from nacl.public import PrivateKey
 
+from shared.edges.credentials import CredentialStore, StoredCredential, save_opening_keys
 from shared.edges.local_channel import local_turn_id
-from shared.turns import Target
+from shared.edges.queue import Admission
+from shared.messages import Message, Role, TextBlock
+from shared.sealed import CredentialRef, seal
+from shared.secrets import Secret
+from shared.turns import CredentialSource, Front, Route, Target, TurnRequest
 from tests.support.hostile import ANSWERS, THOUGHT, hostile_provider
 from tests.support.house import House, house
 from tests.support.servers import RedisServer, flavors, running_server
 
 # Put together from parts, so that no scanner takes them for keys that somebody lost.
-KEYS = ("sk-" + "canary" + "Zq7Yw2Vx9Km4Rt8Lp3Nb6", "QwX9" + "canaryHv5Jc2Tn8Gd4Fz7Sk1")
+POOL = ("sk-" + "canary" + "Zq7Yw2Vx9Km4Rt8Lp3Nb6", "QwX9" + "canaryHv5Jc2Tn8Gd4Fz7Sk1")
+PERSONAL = "Pk81" + "canaryRm6Yd3Wb9Xe5Ug2Lq7"
+KEYS = (*POOL, PERSONAL)
+USER = 1
+REF = CredentialRef(scope=CredentialSource.PERSONAL, owner_id=USER, provider="hostile")
 PROMPT = "prompt-canary-5f3a"
 PRIVATE = (":t:", ":h:", ":loc:", ":rec:")
 """Parts of the keys that may hold what people and models said (`shared.keys`): a turn's record
@@ -89,6 +100,40 @@ def files(*directories: Path) -> Iterator[tuple[str, bytes]]:
                 yield str(path.relative_to(directory)), path.read_bytes()
 
 
+async def personal_turns(home: House) -> list[str | None]:
+    """Turns on a person's sealed key, the last one after its revocation; their causes."""
+    pair = PrivateKey.generate()
+    save_opening_keys(home.home / "opening.keys", [pair])
+    store = CredentialStore(home.redis, home.keys)
+    box = seal(pair.public_key, REF, 1, Secret(PERSONAL))
+    stored = StoredCredential(ref=REF, version=1, changed_ms=1, box=box)
+    await store.put(stored, word="added", actor="test")
+    causes = []
+    for number, model in enumerate(("401-hex", "error-in-stream", "said", "cut", "cut")):
+        if number == 4:
+            gone = msgspec.structs.replace(stored, version=2, box=b"")
+            await store.put(gone, word="revoked", actor="test")
+        request = TurnRequest(
+            turn_id=f"l{900 + number}",
+            route=Route(front=Front.LOCAL, channel_id=900 + number, user_id=USER, guild_id=1),
+            target=Target(provider="hostile", model=model),
+            messages=[Message(role=Role.USER, content=[TextBlock(text=PROMPT)])],
+            created_ms=time.time_ns() // 1_000_000,
+            credential=str(REF),
+            credential_source=REF.scope,
+        )
+        assert await home.queue.admit(request) is Admission.ACCEPTED
+        causes.append(await cause_of(home, request.turn_id))
+    return causes
+
+
+async def cause_of(home: House, turn_id: str) -> str | None:
+    async with asyncio.timeout(TURNS_S):
+        while (record := await home.records.turn(turn_id)) is None or record.outcome is None:
+            await asyncio.sleep(0.05)
+    return record.outcome.cause
+
+
 async def failed_turns(home: House) -> None:
     """One turn per answer of the hostile provider, each until its end."""
     turns = []
@@ -96,10 +141,9 @@ async def failed_turns(home: House) -> None:
         target = Target(provider="hostile", model=model)
         said = await home.channel.say(number, f"{PROMPT} {model}", guild_id=number, target=target)
         turns.append(local_turn_id(said))
+    for turn_id in turns:
+        assert await cause_of(home, turn_id) is not None
     async with asyncio.timeout(TURNS_S):
-        for turn_id in turns:
-            while (record := await home.records.turn(turn_id)) is None or record.outcome is None:
-                await asyncio.sleep(0.05)
         while await home.redis.xlen(home.keys.errors):
             await asyncio.sleep(0.05)
 
@@ -125,14 +169,17 @@ async def searched(home: House, server: RedisServer) -> tuple[list[str], list[st
 
 
 async def test_a_key_that_a_provider_gives_back_is_found_nowhere(monkeypatch):
-    monkeypatch.setenv("CUSTOM_API_KEYS", ",".join(KEYS))
+    monkeypatch.setenv("CUSTOM_API_KEYS", ",".join(POOL))
     options = {"rdbcompression": "no"}
     with running_server(flavors()[0], **options) as server:
         async with hostile_provider() as url:
             settings = {"ENDPOINTS": json.dumps({"hostile": url}), "LOG_LEVEL": "DEBUG"}
             async with house(server.url, workers=1, gateways=1, **settings) as home:
+                causes = await personal_turns(home)
                 await failed_turns(home)
                 keys, words = await searched(home, server)
+    assert causes[0] == causes[-1] == "invalid_key"
+    assert "invalid_key" not in causes[1:-1]
     assert keys == []
     assert words == []
 
