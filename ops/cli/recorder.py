@@ -24,6 +24,7 @@ from ops.recorder import Recorder, Reported
 from ops.store.engine import Database, database_url
 from ops.store.errors import write_reports
 from ops.store.migrate import upgrade
+from ops.store.retention import forget_old
 from shared import __version__
 from shared.config import Settings, data_dir
 from shared.edges.records import ProcessRecord, TurnRecords
@@ -37,6 +38,10 @@ from shared.logs import fields, secrets_of, start_logs, watch_loop
 
 BEAT_S: Final = 2.0
 """How often the process says that it lives; the record is gone after five of these."""
+TIDY_FIRST_S: Final = 600.0
+"""After a start there is more urgent work, and the tables are there by then."""
+TIDY_EVERY_S: Final = 86_400.0
+"""Retention is in days. Two recorders do it twice, which changes nothing."""
 JITTER: Final = (0.7, 1.3)
 """Two recorders that lost one database come back apart."""
 
@@ -80,6 +85,7 @@ async def _run(settings: Settings, url: str) -> None:
             background = [
                 group.create_task(reporter.run(), name="reporter"),
                 group.create_task(_beat(parts), name="beat"),
+                group.create_task(_tidy(parts.database), name="tidy"),
             ]
             await _recorder(parts).run(stop)
             for task in background:
@@ -132,6 +138,19 @@ def _recorder(parts: _Parts) -> Recorder:
         buried=parts.keys.buried,
         jitter=lambda: random.uniform(*JITTER),
     )
+
+
+async def _tidy(database: Database) -> None:
+    """Forgets what is old, once a day; what fails is tried the day after."""
+    await asyncio.sleep(TIDY_FIRST_S)
+    while True:
+        try:
+            gone = await forget_old(database, datetime.now(UTC))
+        except StoreError as exc:
+            _log.warning("recorder.not_tidied", extra=fields(why=str(exc)))
+        else:
+            _log.info("recorder.tidied", extra=fields(rows=gone))
+        await asyncio.sleep(TIDY_EVERY_S)
 
 
 async def _beat(parts: _Parts) -> None:
