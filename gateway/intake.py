@@ -59,6 +59,14 @@ class Admissions(Protocol):
         """Whether the channel refused us not long ago."""
         ...
 
+    async def decline(self, turn_id: str) -> None:
+        """Notes that a prompt was answered with a notice: it becomes no turn any more."""
+        ...
+
+    async def is_known(self, turn_id: str) -> bool:
+        """Whether a prompt became a turn or was declined."""
+        ...
+
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     """What every turn of this gateway gets."""
@@ -139,7 +147,9 @@ class Intake:
         if not is_addressed(prompt) or await self._admissions.is_blocked(prompt.channel_id):
             return None
         text = text_without_call(prompt.text, self._front.bot_id)
-        return await self._admit(prompt, text) if text else EMPTY_PROMPT
+        if text:
+            return await self._admit(prompt, text)
+        return await self._once(prompt, EMPTY_PROMPT)
 
     async def _admit(self, prompt: Prompt, text: str) -> str | None:
         turn_id = turn_id_of(prompt)
@@ -154,7 +164,7 @@ class Intake:
         try:
             answer = Answer(await self._admissions.admit(request))
         except RequestTooLarge:
-            return TOO_LARGE
+            return await self._once(prompt, TOO_LARGE)
         logger.info(
             "intake.answered",
             extra={
@@ -168,6 +178,10 @@ class Intake:
         if answer is Answer.ACCEPTED:
             self._typist.start(turn_id, self._front, prompt.channel_id)
         return _NOTICES.get(answer)
+
+    async def _once(self, prompt: Prompt, key: str) -> str | None:
+        """The notice, unless the prompt has had it and was found again."""
+        return None if await self._admissions.is_known(turn_id_of(prompt)) else key
 
     async def _decline(self, prompt: Prompt, key: str) -> None:
         """Says why a prompt becomes no turn. The nonce makes a repetition harmless."""
@@ -185,6 +199,8 @@ class Intake:
             if isinstance(outcome, Unavailable):
                 return  # not handled: it comes again with the next start or look at what is pending
             try:
+                # Nonces are forgotten in minutes, and a backfill may find the prompt hours later.
+                await self._admissions.decline(turn_id_of(prompt))
                 await self._front.handled(prompt)
             except (StoreUnavailable, StoreFull):
                 logger.debug("intake.left_pending", extra={"channel_id": prompt.channel_id})

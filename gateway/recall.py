@@ -36,6 +36,14 @@ class Queue(Protocol):
         """Whether the channel refused us not long ago."""
         ...
 
+    async def decline(self, turn_id: str) -> None:
+        """Notes that a prompt was answered with a notice: it becomes no turn any more."""
+        ...
+
+    async def is_known(self, turn_id: str) -> bool:
+        """Whether a prompt became a turn or was declined."""
+        ...
+
     async def server_id(self) -> str:
         """Which run of which server answers."""
         ...
@@ -67,6 +75,14 @@ class Recall:
     async def is_blocked(self, channel_id: int) -> bool:
         """Whether the channel refused us not long ago."""
         return await self._queue.is_blocked(channel_id)
+
+    async def decline(self, turn_id: str) -> None:
+        """Notes that a prompt was answered with a notice."""
+        await self._queue.decline(turn_id)
+
+    async def is_known(self, turn_id: str) -> bool:
+        """Whether a prompt became a turn or was declined."""
+        return await self._queue.is_known(turn_id)
 
     async def run(self) -> None:
         """Looks for another server, for ever."""

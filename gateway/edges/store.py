@@ -4,6 +4,7 @@ Comes in: patches and marks of delivery. Goes out: the same after a restart. `ga
 it. All calls may be repeated and raise `StoreUnavailable` when nobody answers.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Final, cast
@@ -16,8 +17,15 @@ from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.edges.streams import Entry, TailReader, envelope_of
-from shared.errors import StoreError, WireError
-from shared.keys import FRONT_TTL_MS, JOURNAL_TTL_MS, LAST_LEADER_TTL_MS, SEND_BLOCK_TTL_MS, Keys
+from shared.errors import StoreError, StoreFull, WireError
+from shared.keys import (
+    FRONT_TTL_MS,
+    JOURNAL_TTL_MS,
+    LAST_LEADER_TTL_MS,
+    MARK_TTL_MS,
+    SEND_BLOCK_TTL_MS,
+    Keys,
+)
 from shared.segments import Envelope
 from shared.turns import TurnRequest
 from shared.wire import encode_json
@@ -27,6 +35,8 @@ LEASE_MS: Final = 3_000
 READ_BLOCK_S: Final = 1.0
 """How long a read waits: a stop is noticed within a second."""
 
+DECLINED: Final = "declined"
+"""In the mark of a prompt that became no turn; an admission's own nonce is hexadecimal."""
 DIRECT_CHANNELS_MAX: Final = 200
 """Channels of direct messages whose history is read after an outage."""
 
@@ -181,6 +191,20 @@ class GatewayFleet:
     async def admit(self, request: TurnRequest) -> str:
         """Takes a turn, or says why not."""
         return await self._queue.admit(request)
+
+    async def decline(self, turn_id: str) -> None:
+        """Notes that a prompt was answered with a notice: admission takes it for a duplicate.
+
+        A server without memory notes nothing: the notice may then be said once more.
+        """
+        mark = self._queue.keys.mark(turn_id)
+        with contextlib.suppress(StoreFull):
+            await within(self._queue.redis.set(mark, DECLINED, px=MARK_TTL_MS, nx=True))
+
+    async def is_known(self, turn_id: str) -> bool:
+        """Whether a prompt became a turn or was declined."""
+        found: int = await within(self._queue.redis.exists(self._queue.keys.mark(turn_id)))
+        return found > 0
 
     async def server_id(self) -> str:
         """Which run of which server answers: another after each start, and after a fail-over."""

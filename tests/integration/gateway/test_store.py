@@ -23,7 +23,7 @@ from shared.edges.streams import TailReader
 from shared.errors import StoreFull, StoreUnavailable, WireError
 from shared.keys import Keys
 from tests.support.servers import RedisServer, flavors, running_server
-from tests.support.turns import admit_and_claim, segment
+from tests.support.turns import admit_and_claim, segment, turn
 
 KEYS = Keys()
 
@@ -205,6 +205,26 @@ async def test_a_refusing_channel_is_marked_for_a_while(redis):
     assert not await fleet.is_blocked(8)
     assert await redis.pttl(KEYS.send_block(7)) > 0
     await fleet.cancel("unknown")
+
+
+async def test_a_prompt_that_was_declined_becomes_no_turn(redis):
+    queue = TurnQueue(redis, KEYS, Settings())
+    fleet = GatewayFleet(queue)
+    assert not await fleet.is_known("l1")
+    await fleet.decline("l1")
+    assert await fleet.is_known("l1")
+    assert await fleet.admit(turn("l1")) == "duplicate"
+    assert await redis.pttl(KEYS.mark("l1")) > 0
+    await redis.config_set("maxmemory", "1")
+    await fleet.decline("l2")
+    await redis.config_set("maxmemory", "0")
+    assert not await fleet.is_known("l2")
+
+
+async def test_each_start_of_a_server_is_another(redis):
+    fleet = GatewayFleet(TurnQueue(redis, KEYS, Settings()))
+    assert len(await fleet.server_id()) == 40
+    assert await fleet.server_id() == await fleet.server_id()
 
 
 async def test_the_marks_of_a_front_outlive_it(redis):

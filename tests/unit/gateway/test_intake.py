@@ -23,6 +23,7 @@ class Admissions:
     def __init__(self, *answers: Answer | Exception) -> None:
         self.answers = list(answers)
         self.requests: list[TurnRequest] = []
+        self.declined: list[str] = []
         self.blocked: set[int] = set()
 
     async def admit(self, request: TurnRequest) -> str:
@@ -34,6 +35,12 @@ class Admissions:
 
     async def is_blocked(self, channel_id: int) -> bool:
         return channel_id in self.blocked
+
+    async def decline(self, turn_id: str) -> None:
+        self.declined.append(turn_id)
+
+    async def is_known(self, turn_id: str) -> bool:
+        return turn_id in self.declined
 
 
 def prompt(text: str = "hello", **facts: object) -> Prompt:
@@ -121,6 +128,18 @@ async def test_a_prompt_that_becomes_no_turn_is_answered_and_handled(front, answ
 async def test_saying_busy_twice_shows_it_once(front):
     await take(Admissions(Answer.FULL, Answer.FULL), prompt(), prompt(), front=front)
     assert front.shown(7) == [TEXTS.text("notice.busy")]
+
+
+@pytest.mark.parametrize(("words", "answer"), [("", Answer.ACCEPTED), ("hello", RequestTooLarge())])
+async def test_a_prompt_that_is_found_again_after_its_notice_hears_nothing(front, words, answer):
+    """The window of nonces has passed when a backfill finds it."""
+    admissions = Admissions(answer, answer)
+    await take(admissions, prompt(words), front=front)
+    assert len(front.shown(7)) == 1
+    front.nonces.clear()
+    await take(admissions, prompt(words), front=front)
+    assert len(front.shown(7)) == 1
+    assert len(front.taken) == 2
 
 
 async def test_a_notice_that_could_not_be_said_leaves_the_prompt_unhandled(front):

@@ -32,6 +32,12 @@ class ForgetfulQueue:
     async def is_blocked(self, channel_id: int) -> bool:
         return channel_id == 13
 
+    async def decline(self, turn_id: str) -> None:
+        self.taken.append(turn_id)
+
+    async def is_known(self, turn_id: str) -> bool:
+        return turn_id in self.taken
+
     async def server_id(self) -> str:
         self.asked += 1
         if self.is_away:
@@ -102,6 +108,10 @@ async def test_a_server_that_is_away_is_asked_again(queue):
     assert queue.taken == ["l1"]
 
 
-async def test_whether_a_channel_is_blocked_is_the_queues_own_answer(queue):
-    assert await Recall(queue).is_blocked(13)
-    assert not await Recall(queue).is_blocked(7)
+async def test_the_rest_is_passed_on(queue):
+    recall = Recall(queue)
+    assert await recall.is_blocked(13)
+    assert not await recall.is_blocked(7)
+    await recall.decline("l1")
+    assert await recall.is_known("l1")
+    assert not await recall.is_known("l2")
