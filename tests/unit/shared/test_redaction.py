@@ -39,6 +39,16 @@ def test_there_are_forty_vectors():
     assert len(VECTORS) == 40
 
 
+@pytest.mark.parametrize("escape", ["%22", "%3D", "%0a", "\\n", "\\t", "\\u0022", "\\x22", '\\"'])
+@pytest.mark.parametrize(
+    "key", ["sk-" + "Zx81" * 10, "gsk_" + "Zx81" * 10, "AKIA" + "Q2" * 8, "ghp_" + "Zx81" * 9]
+)
+def test_an_escape_in_front_of_a_key_is_no_part_of_a_word(escape: str, key: str):
+    shown = redact(f"at{escape}{key}{escape}end")
+    assert key[6:-6] not in shown
+    assert shown.startswith(f"at{escape}[redacted:")
+
+
 def test_a_secret_object_is_taken_as_well_as_a_string():
     assert redact(f"key {KEY}", [Secret(KEY)]) == "key [redacted:key]"
 
