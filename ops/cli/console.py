@@ -23,6 +23,7 @@ from ops.console.app import console_app
 from ops.console.desk import Desk
 from ops.replay.turns import Replays
 from shared.config import Settings
+from shared.edges.credentials import CredentialStore
 from shared.errors import ConfigError
 from shared.logs import start_logs
 
@@ -93,7 +94,9 @@ async def _serve(access: Access, host: str, port: int, *, write: bool) -> None:
             queue=link.queue,
             channel=link.channel,
             database=shown,
-            replays=Replays(link.records, link.queue, _now_ms),
+            replays=Replays(
+                link.records, link.queue, _now_ms, CredentialStore(link.redis, link.keys)
+            ),
             now_ms=_now_ms,
             writable=writable,
         )

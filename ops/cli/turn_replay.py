@@ -20,6 +20,7 @@ from ops.cli.output import Output, OutputFormat, print_records, progress_bar, sa
 from ops.cli.recorded import print_recorded
 from ops.cli.session import Fleet, fleet, span
 from ops.replay.turns import Candidate, Change, FailedFilter, Reason, Replays, admitted
+from shared.edges.credentials import CredentialStore
 from shared.edges.queue import Admission
 from shared.failures import FailureCategory
 from shared.segments import TurnFailed
@@ -104,7 +105,9 @@ def replay(
 
     async def run() -> list[dict[str, object]]:
         async with fleet() as link:
-            replays = Replays(link.records, link.queue, _now_ms)
+            replays = Replays(
+                link.records, link.queue, _now_ms, CredentialStore(link.redis, link.keys)
+            )
             names = list(dict.fromkeys(ids or ())) or [
                 record.turn_id for record in await replays.failed(wanted, limit)
             ]

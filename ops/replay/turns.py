@@ -13,10 +13,12 @@ from typing import Final
 
 import msgspec
 
+from shared.edges.credentials import CredentialStore
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.records import TurnRecord, TurnRecords
-from shared.errors import RequestTooLarge, WireError
+from shared.errors import CredentialError, RequestTooLarge, WireError
 from shared.failures import FailureCategory
+from shared.sealed import CredentialRef
 from shared.segments import TurnFailed
 from shared.turns import Target, TurnRequest, TurnState
 
@@ -42,6 +44,8 @@ class Reason(StrEnum):
     """The channel has seen some of the reply and would see it again (`--allow-partial`)."""
     REFUSED = "refused by the model"
     """The same model would refuse the same prompt again (another one by `--with`)."""
+    REVOKED = "credential revoked"
+    """The key that the turn names was taken back by its owner."""
     CHANNEL = "channel refuses us"
     """The bot may not speak there now; the reply would be lost."""
 
@@ -110,9 +114,17 @@ class Replays:
         records: of the cell.
         queue: that takes the new turns.
         now_ms: the time in milliseconds.
+        credentials: of the cell; a turn that names one cannot be replayed without it.
     """
 
-    def __init__(self, records: TurnRecords, queue: TurnQueue, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        records: TurnRecords,
+        queue: TurnQueue,
+        now_ms: Callable[[], int],
+        credentials: CredentialStore | None = None,
+    ) -> None:
+        self._credentials = credentials
         self._records = records
         self._queue = queue
         self._now_ms = now_ms
@@ -142,6 +154,8 @@ class Replays:
             return _not(seen, Reason.UNREADABLE, str(exc))
         if request is None:
             return _not(seen, Reason.EXPIRED, "the record has no request")
+        if request.credential is not None and not await self._is_kept(request.credential):
+            return _not(seen, Reason.REVOKED, f"{request.credential} is not there any more")
         return msgspec.structs.replace(seen, request=self._again(request, seen.new_id, change))
 
     async def admit(self, candidate: Candidate) -> Admission:
@@ -178,6 +192,15 @@ class Replays:
         if await self._records.is_blocked(record.route.channel_id):
             return Reason.CHANNEL, "the bot may not speak there now"
         return None
+
+    async def _is_kept(self, credential: str) -> bool:
+        if self._credentials is None:
+            return False
+        try:
+            stored = await self._credentials.get(CredentialRef.parsed(credential))
+        except CredentialError:
+            return False
+        return stored is not None and not stored.is_revoked
 
     async def _replayed(self, new_id: str) -> str:
         state = await self._records.state(new_id)
