@@ -244,7 +244,7 @@ class TurnSequencer:
 
     def abandon(self) -> Patch:
         """Gives the turn up: nothing more is shown, and every further envelope is a repetition."""
-        self._goal = None
+        self._drop_goal()
         self._head = msgspec.structs.replace(self._head, closed=True)
         return self._patch()
 
@@ -342,6 +342,9 @@ class TurnSequencer:
         self._head = msgspec.structs.replace(self._head, cursor=cursor, parts=self._head.parts + 1)
         self._finish_if_done()
 
+    def _drop_goal(self) -> None:
+        self._goal, self._pieces = None, ()  # no text outlives its delivery in memory
+
     def _finish_if_done(self) -> None:
         goal = self._goal
         if goal is None or self._head.parts < len(self._pieces):
@@ -351,4 +354,4 @@ class TurnSequencer:
             return
         seq = self._head.seq if is_terminal else goal.seq
         self._head = msgspec.structs.replace(self._head, seq=seq, parts=0, closed=is_terminal)
-        self._goal = None
+        self._drop_goal()

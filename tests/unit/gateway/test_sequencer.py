@@ -156,6 +156,22 @@ def test_a_number_that_a_forgetful_server_gives_again_is_another_edition(attempt
     assert driver.turn.is_closed
 
 
+def test_no_text_outlives_its_delivery():
+    driver = Driver()
+    driver.show(text(1, "a"), "private")
+    assert "private" not in _everything(driver.turn)
+    driver.show(done(1), "a private notice")
+    assert "private" not in _everything(driver.turn)
+    other = TurnSequencer("l2")
+    other.feed(text(1, "private", turn="l2"), ("private",))
+    other.abandon()
+    assert "private" not in _everything(other)
+
+
+def _everything(turn: TurnSequencer) -> str:
+    return repr(vars(turn))
+
+
 def test_the_memory_of_editions_has_a_bound():
     driver = Driver()
     for number in range(1, 2 * MAX_PAST):
