@@ -189,6 +189,10 @@ class Boundaries:
         self._shorten(self._window.pos)
         self.cut(self._window.pos, Cut.FINAL)
 
+    def forget_behind(self, position: int) -> None:
+        """What follows `position` is no prose: boundaries that passed in it are none."""
+        self._passed = [at for at in self._passed if at <= position]
+
     def restart(self) -> None:
         """Begins anew behind a block that is no prose: nothing of before is held."""
         self.code_spans, self._passed, self._wait = [], [], 0

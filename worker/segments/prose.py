@@ -36,6 +36,7 @@ _LIST_ITEM = regex.compile(r"[ \t]{0,8}(?:[-*+]|\d{1,9}[.)])[ \t]")
 _LIST_STARTS = frozenset(" \t-*+0123456789")
 _INDENTED = re.compile(r"(?: {2}|\t)")
 _HEADING = re.compile(r"(?:#{1,3}|-#) \S")
+_WHOLE_LINE = re.compile(rf"{_HEADING.pattern}|[ \t]*+\|(?!\|)")  # a heading, or a row of a table
 _LOOK_BACK_CHARS = 64
 _MAX_LIST_MARK = 32  # more than any list mark with its indentation
 _SUBTEXT = "-#"
@@ -258,8 +259,8 @@ class ProseReader:
         """Decides what waits by the next character; the mark, if that stays with the sentence."""
         window = self._scan.window
         line = max(window.line_start, window.base)
-        if _HEADING.match(window.slice(line, mark.end)) or char == "\n":
-            self._mark = None  # a heading stays whole; a line end is the boundary itself
+        if _WHOLE_LINE.match(window.slice(line, mark.end)) or char == "\n":
+            self._mark = None  # such a line stays whole; a line end is the boundary itself
             return None
         if not mark.spaced and char in CLOSING_MARKS:
             return mark

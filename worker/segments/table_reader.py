@@ -114,6 +114,7 @@ class TableReader:
         """Gives out what stands before the head at `position`, and takes over."""
         scan, window = self._scan, self._scan.window
         below = scan.markers.at(position)
+        scan.boundaries.forget_behind(position)
         scan.boundaries.expire(Expiry.STRUCTURE)
         if position > window.base:
             scan.markers.stack = tuple(item for item in below if not item.dead)

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.segments import MAX_SEGMENT_CHARS, DeliveryMode, SegmentKind
-from tests.support.segmenting import Run
+from tests.support.segmenting import Run, texts
 from worker.segments.rewrites import fenced, file_name, split_code
 from worker.segments.tables import aligned, cells, display_width, is_separator, looks_like_header
 
@@ -124,3 +124,18 @@ def test_heads_and_rules():
 
 def test_width_of_a_cell():
     assert [display_width(text) for text in ("ab", "日", "e\u0301", "")] == [2, 2, 1, 0]
+
+
+@pytest.mark.parametrize("mark", ["(", '"', "**", "「"])
+def test_a_head_is_not_said_twice_when_a_mark_in_it_kept_its_sentences_back(mark: str):
+    head = f"{mark}One. Two. a | b"
+    run = Run([f"Before.\n{head}\n--- | ---\nc | d\n"], DeliveryMode.SENTENCE)
+    assert run.texts == ["Before.", f"{head}\n--- | ---\nc | d"]
+    assert run.kinds == ["text", "table"]
+
+
+def test_a_line_that_begins_as_a_row_has_no_sentences_of_its_own():
+    table = "| No. | What is it? |\n|---|---|\n| 1. | A tea. Or not. |"
+    run = Run([f"See:\n{table}\nDone. x"], DeliveryMode.SENTENCE)
+    assert run.texts == ["See:", table, "Done.", "x"]
+    assert texts("||So. No|| x. y", DeliveryMode.SENTENCE) == ["||So. No|| x.", "y"]
