@@ -69,6 +69,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     whole_stream_s: float = 240.0
     drain_s: float = 30.0
     """What running turns get after SIGTERM before they are handed back."""
+    sentry_dsn: str | None = None
+    """Where the recorder sends what became a row of `error_logs`; None sends nothing anywhere."""
     log_level: str = "INFO"
     log_max_string_chars: int | None = None
     """Truncation of strings in logs; None keeps them whole."""

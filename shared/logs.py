@@ -197,6 +197,7 @@ def secrets_of(settings: Settings) -> list[Secret]:
     texts = [
         settings.discord_token,
         settings.console_token,
+        settings.sentry_dsn,
         *(urlsplit(url).password for url in urls if url),
     ]
     return [Secret(text) for text in texts if text]

@@ -23,6 +23,7 @@ from ops.cli.session import redis_url, settings_now
 from ops.recorder import Recorder, Reported
 from ops.store.engine import Database, database_url
 from ops.store.errors import write_reports
+from ops.store.fingerprint import fingerprint
 from ops.store.migrate import upgrade
 from ops.store.retention import forget_old
 from shared import __version__
@@ -30,9 +31,11 @@ from shared.config import Settings, data_dir
 from shared.edges.records import ProcessRecord, TurnRecords
 from shared.edges.redis import check_server, connect
 from shared.edges.reporter import Reporter, stream_sender
+from shared.edges.sentry import Sentry
 from shared.edges.spool import Spool
 from shared.edges.streams import GroupReader
 from shared.errors import StoreError
+from shared.failures import ErrorReport, Severity
 from shared.keys import RECORDER_GROUP, Keys
 from shared.logs import fields, secrets_of, start_logs, watch_loop
 
@@ -66,6 +69,7 @@ class _Parts(msgspec.Struct, frozen=True, kw_only=True):
     blocking: Redis
     database: Database
     process_id: str
+    sentry: Sentry | None
 
 
 async def _run(settings: Settings, url: str) -> None:
@@ -101,6 +105,10 @@ async def _parts(settings: Settings, url: str) -> AsyncIterator[_Parts]:
     redis, blocking = connect(url), connect(url, blocking=True)
     database = Database(database_url(settings.database_url, data_dir(settings)))
     host = socket.gethostname()
+    sentry = None
+    if settings.sentry_dsn is not None:
+        known = secrets_of(settings)
+        sentry = Sentry(settings.sentry_dsn, secrets=known, clock_s=time.monotonic)
     try:
         yield _Parts(
             keys=Keys(settings.cell, settings.partitions),
@@ -108,8 +116,11 @@ async def _parts(settings: Settings, url: str) -> AsyncIterator[_Parts]:
             blocking=blocking,
             database=database,
             process_id=f"recorder-{host}-{os.getpid()}-{secrets.token_hex(4)}",
+            sentry=sentry,
         )
     finally:
+        if sentry is not None:
+            await asyncio.to_thread(sentry.close)
         await database.close()
         await blocking.aclose()
         await redis.aclose()
@@ -126,7 +137,12 @@ def _recorder(parts: _Parts) -> Recorder:
     )
 
     async def write(reports: Sequence[Reported]) -> int:
-        return await write_reports(parts.database, reports, datetime.now(UTC))
+        new = await write_reports(parts.database, reports, datetime.now(UTC))
+        if parts.sentry is not None and new:
+            for one in reports:
+                if isinstance(one, ErrorReport) and one.severity is Severity.ERROR:
+                    parts.sentry.capture(one, fingerprint(one))
+        return new
 
     async def prepare() -> None:
         await upgrade(parts.database)

@@ -24,7 +24,7 @@ from shared.messages import Message, Role, TextBlock
 from shared.sealed import CredentialRef, seal
 from shared.secrets import Secret
 from shared.turns import CredentialSource, Front, Route, Target, TurnRequest
-from tests.support.hostile import ANSWERS, THOUGHT, hostile_provider
+from tests.support.hostile import ANSWERS, THOUGHT, collector, hostile_provider
 from tests.support.house import House, house
 from tests.support.servers import RedisServer, flavors, running_server
 
@@ -172,12 +172,20 @@ async def test_a_key_that_a_provider_gives_back_is_found_nowhere(monkeypatch):
     monkeypatch.setenv("CUSTOM_API_KEYS", ",".join(POOL))
     options = {"rdbcompression": "no"}
     with running_server(flavors()[0], **options) as server:
-        async with hostile_provider() as url:
-            settings = {"ENDPOINTS": json.dumps({"hostile": url}), "LOG_LEVEL": "DEBUG"}
+        async with hostile_provider() as url, collector() as (address, told):
+            settings = {
+                "ENDPOINTS": json.dumps({"hostile": url}),
+                "LOG_LEVEL": "DEBUG",
+                "SENTRY_DSN": f"http://{'0123456789abcdef' * 2}@{address}/1",
+            }
             async with house(server.url, workers=1, gateways=1, **settings) as home:
                 causes = await personal_turns(home)
                 await failed_turns(home)
                 keys, words = await searched(home, server)
+                assert home.recorder is not None
+                await asyncio.to_thread(home.recorder.stop)
+    assert any(b"invalid_key" in body for body in told)
+    keys += [f"sentry: {hit!r}" for body in told for hit in found_in(body)]
     assert causes[0] == causes[-1] == "invalid_key"
     assert "invalid_key" not in causes[1:-1]
     assert keys == []

@@ -6,6 +6,8 @@ just enough HTTP; each answer ends its connection.
 
 import asyncio
 import base64
+import contextlib
+import gzip
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -78,6 +80,27 @@ ANSWERS: dict[str, Callable[[str], bytes]] = {
     "cut": lambda _key: _stream(*_begun()),
 }
 """By model, what comes for a key."""
+
+
+@asynccontextmanager
+async def collector() -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A server that keeps what it is sent, unpacked; gives its address and what came."""
+    bodies: list[bytes] = []
+
+    async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
+                length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
+                body = await reader.readexactly(int(length[1]) if length else 0)
+                bodies.append(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(visit, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", bodies
+    finally:
+        server.close()
 
 
 @asynccontextmanager
