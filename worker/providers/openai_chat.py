@@ -220,6 +220,7 @@ class OpenAIChat:
         meta = self._reply.meta
         meta.raw_stop_reason = word
         meta.native_stop_reason = native or meta.native_stop_reason
+        word = word.lower()  # proxies of Gemini hand its own `STOP` and `MAX_TOKENS` on
         if word in FAILURES:
             self._reply.fail(word, FAILURES[word])
         else:

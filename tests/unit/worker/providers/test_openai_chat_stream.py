@@ -228,3 +228,21 @@ def test_usage_is_found_wherever_it_stands(
     if place == "groq":
         chunk["x_groq"] = holder
     assert run(chunk).meta.usage == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("STOP", StopReason.STOP),
+        ("MAX_TOKENS", StopReason.LENGTH),
+        ("Tool_Calls", StopReason.TOOL_USE),
+        ("tired", StopReason.UNKNOWN),
+    ],
+)
+def test_finish_words_are_read_in_any_case(word: str, expected: StopReason):
+    end = wire.chat({"content": "a"})
+    end["choices"][0]["finish_reason"] = word
+    seen = streams.run("custom", [wire.sse(end, wire.DONE)])
+    assert isinstance(seen.end, Done)
+    assert seen.end.stop_reason is expected
+    assert seen.meta.raw_stop_reason == word
