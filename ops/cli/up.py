@@ -21,6 +21,7 @@ import typer
 from ops.cli.exits import Exit
 from ops.cli.output import progress, say
 from ops.cli.session import settings_now
+from ops.rehearsal.discord.server import TOKEN
 from ops.store.engine import database_url
 from ops.up import Change, Phase, Service, Supervisor
 from shared.config import Settings, data_dir
@@ -35,6 +36,7 @@ WORKERS: Final = 2
 """One may die and the other goes on."""
 MAX_WORKERS: Final = 64
 REHEARSAL: Final = "rehearsal"
+DISCORD: Final = "fake-discord"
 CONSOLE: Final = "console"
 CONSOLE_PORT: Final = 8750
 """As `turnfleet console` has it; a free one where somebody listens there already."""
@@ -58,6 +60,9 @@ def up(
     console: Annotated[
         bool, typer.Option(help="Also serve the console on this machine, to look and to talk.")
     ] = True,
+    discord_rehearsal: Annotated[
+        bool, typer.Option(help="Answer on a fake Discord here instead of the real one.")
+    ] = False,
 ) -> None:
     """Runs a whole fleet here until Ctrl-C, and restarts what dies.
 
@@ -70,7 +75,13 @@ def up(
         with _server(settings) as (url, server):
             asyncio.run(_check(settings, url))
             port = _free_port(CONSOLE_PORT) if console else None
-            services = services_of(settings, url, workers=workers, console_port=port)
+            services = services_of(
+                settings,
+                url,
+                workers=workers,
+                console_port=port,
+                discord_port=_free_port() if discord_rehearsal else None,
+            )
             is_good = asyncio.run(_run(settings, url, server, services))
     finally:
         logs.close()
@@ -79,7 +90,12 @@ def up(
 
 
 def services_of(
-    settings: Settings, url: str, *, workers: int, console_port: int | None = None
+    settings: Settings,
+    url: str,
+    *,
+    workers: int,
+    console_port: int | None = None,
+    discord_port: int | None = None,
 ) -> list[Service]:
     """The services of a fleet on this machine, the embedded server aside.
 
@@ -88,6 +104,7 @@ def services_of(
         url: of its server.
         workers: how many.
         console_port: where the console listens on loopback; None starts none.
+        discord_port: where a fake Discord listens on loopback; None starts none.
     """
     endpoints = dict(settings.endpoints)
     services = []
@@ -100,6 +117,13 @@ def services_of(
         "TURNFLEET_REDIS_URL": url,
         "TURNFLEET_ENDPOINTS": msgspec.json.encode(endpoints).decode(),
     }
+
+    if discord_port is not None:
+        environment |= {
+            "TURNFLEET_FRONT": "discord",
+            "TURNFLEET_DISCORD_TOKEN": TOKEN,
+            "TURNFLEET_DISCORD_REST_URL": f"http://127.0.0.1:{discord_port}/api/v10",
+        }
 
     def service(name: str, *words: str, rank: int, grace_s: float, is_quiet: bool = False) -> None:
         services.append(
@@ -116,6 +140,9 @@ def services_of(
     if is_rehearsal:
         words = ("ops.rehearsal", "--port", str(port))
         service(REHEARSAL, *words, rank=RANK_RECORDER, grace_s=0, is_quiet=True)
+    if discord_port is not None:
+        words = ("ops.rehearsal.discord", "--port", str(discord_port))
+        service(DISCORD, *words, rank=RANK_RECORDER, grace_s=0, is_quiet=True)
     service("gateway", "gateway", rank=RANK_GATEWAY, grace_s=settings.drain_s)
     service("recorder", "ops", "recorder", rank=RANK_RECORDER, grace_s=0)
     for number in range(1, workers + 1):
@@ -185,7 +212,7 @@ async def _announce(settings: Settings, url: str, services: list[Service]) -> No
     """Says once that everything has reported itself, and what one can do now."""
     client = connect(url)
     records = TurnRecords(client, Keys(settings.cell, settings.partitions))
-    silent = {REHEARSAL, CONSOLE}
+    silent = {REHEARSAL, DISCORD, CONSOLE}
     wanted = {service.name for service in services if service.name not in silent}
     try:
         with progress("starting") as update:
@@ -199,6 +226,9 @@ async def _announce(settings: Settings, url: str, services: list[Service]) -> No
         names = ", ".join(service.name for service in services)
         say(f"turnfleet is up at {safe_url(url)}: {names}.")
         say('Talk to it from another terminal: turnfleet turns send "hello". Ctrl-C stops it.')
+        for port in (service.command[-1] for service in services if service.name == DISCORD):
+            base = f"http://127.0.0.1:{port}/rehearsal"
+            say(f"Speak on the fake Discord: curl -d hello {base}/say; look: curl {base}/messages")
     finally:
         await client.aclose()
 

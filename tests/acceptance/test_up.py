@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from ops.cli.exits import Exit
@@ -105,3 +107,16 @@ def _servers(data_dir: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def test_a_fleet_answers_on_a_fake_discord(turnfleet: Turnfleet):
+    with turnfleet.running("up", "--discord-rehearsal", ready="Speak on the fake Discord") as up:
+        base = re.search(r"http://127\.0\.0\.1:\d+/rehearsal", up.output)
+        assert base is not None
+        httpx.post(f"{base[0]}/say", content="hello").raise_for_status()
+
+        def texts() -> list[str]:
+            return [message["text"] for message in httpx.get(f"{base[0]}/messages").json()]
+
+        wait_until(lambda: any(PLAIN in text for text in texts()))
+        assert up.stop() == 0
