@@ -11,8 +11,7 @@
     │   ├── WireVersionError   a message of another version
     │   └── RequestTooLarge    a request over the limit
     ├── FleetError             a move that the state of a turn does not allow
-    │   ├── Fenced             the attempt was taken over; stop and stay silent
-    │   └── IllegalTransition  our own misuse of `TurnState`
+    │   └── Fenced             the attempt was taken over; stop and stay silent
     ├── EndpointError          the provider's endpoint could not be used (says how)
     ├── CredentialError        a sealed credential cannot be used (says why)
     └── ToolError              a tool gave no result (says why, in one word)
@@ -103,7 +102,3 @@ class ToolError(TurnfleetError):
         super().__init__(f"a tool gave no result: {cause}")
         self.cause = cause
         self.status = status
-
-
-class IllegalTransition(FleetError):
-    """This state of a turn cannot follow the other."""

@@ -8,7 +8,6 @@ from enum import StrEnum
 
 import msgspec
 
-from shared.errors import IllegalTransition
 from shared.messages import Message
 
 MAX_REQUEST_BYTES = 256 * 1024
@@ -154,16 +153,6 @@ TRANSITIONS: dict[TurnState, frozenset[TurnState]] = {
     TurnState.CANCELLED: frozenset(),
     TurnState.DEAD: frozenset(),
 }
-
-
-def check_transition(old: TurnState, new: TurnState) -> None:
-    """Passes a legal move of a turn.
-
-    Raises:
-        IllegalTransition: the table does not have it.
-    """
-    if new not in TRANSITIONS[old]:
-        raise IllegalTransition(f"a turn cannot go from {old} to {new}")
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

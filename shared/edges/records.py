@@ -12,10 +12,17 @@ from redis.asyncio import Redis
 from shared import keys as key_names
 from shared.edges.queue import TurnFacts
 from shared.edges.redis import within
+from shared.failures import FaultDetails
 from shared.keys import Keys
 from shared.segments import TurnDone, TurnFailed
 from shared.turns import Route, TurnOutcome, TurnRequest, TurnState
-from shared.wire import decode_outcome, decode_route, decode_turn_event, decode_turn_request
+from shared.wire import (
+    decode_fault_details,
+    decode_outcome,
+    decode_route,
+    decode_turn_event,
+    decode_turn_request,
+)
 
 PAGE_TURNS = 200
 """Records that a listing fetches in one round trip."""
@@ -182,6 +189,16 @@ class TurnRecords:
             self._redis.get(self._keys.recording(turn_id, attempt))
         )
         return payload
+
+    async def save_details(self, report_id: str, details: FaultDetails) -> None:
+        """Keeps what "Show full error" may open, for as long as a failed turn is kept."""
+        key = self._keys.fault(report_id)
+        await within(self._redis.set(key, _encode(details), px=key_names.FAULT_TTL_MS))
+
+    async def details(self, report_id: str) -> FaultDetails | None:
+        """What "Show full error" may open; None when it has expired."""
+        payload: bytes | None = await within(self._redis.get(self._keys.fault(report_id)))
+        return decode_fault_details(payload) if payload else None
 
     async def report_process(self, record: ProcessRecord) -> None:
         """Says that a process lives."""

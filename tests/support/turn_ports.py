@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from shared.errors import ConfigError, EndpointError, Fenced
-from shared.failures import ErrorReport
+from shared.failures import ErrorReport, FaultDetails
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
 from shared.turns import AttemptToken, Target, TurnOutcome, TurnRequest
@@ -98,6 +98,7 @@ class RememberingOutbox:
         self.segments: list[Segment] = []
         self.ends: list[tuple[TurnDone | TurnFailed, TurnOutcome]] = []
         self.recordings: list[bytes] = []
+        self.details: dict[str, FaultDetails] = {}
         self._fence_at = fence_at
         self.has_sent = asyncio.Event()
         self.tools_noted = 0
@@ -126,6 +127,9 @@ class RememberingOutbox:
 
     async def keep_recording(self, payload: bytes) -> None:
         self.recordings.append(payload)
+
+    async def keep_details(self, report_id: str, details: FaultDetails) -> None:
+        self.details[report_id] = details
 
     @property
     def texts(self) -> list[str]:

@@ -7,6 +7,7 @@ same choice for the whole fleet, since the pool's state lies in Redis. It is the
 A key is known there by a digest; the key itself never leaves the process but for its provider.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 
@@ -16,7 +17,7 @@ from redis.asyncio import Redis
 from shared.edges.credentials import CredentialStore
 from shared.edges.redis import within
 from shared.edges.scripting import Script
-from shared.errors import StoreError
+from shared.errors import StoreError, StoreUnavailable
 from shared.keys import KEY_POOL_TTL_MS, Keys
 from shared.logs import fields
 from shared.sealed import key_id as digest_of
@@ -28,6 +29,9 @@ from worker.providers.requests import KeyedEndpoint
 
 MAX_REST_MS = KEY_POOL_TTL_MS // 2
 """No rest outlives the record of it. A provider that asks for more is asked again after that."""
+
+AWAY_S = 0.2
+"""Between tries to read a credential while Redis is away: soon after it is back."""
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +72,10 @@ class KeyPools:
 
         Raises:
             ConfigError: nobody said where the provider listens.
-            StoreError: the request names a credential, and Redis does not give it.
+            StoreError: the request names a credential, and Redis refuses to give it.
         """
         if request is not None and (own := request.credential) is not None:
-            return await self._sealed.endpoint(provider, own, request)
+            return await self._opened(provider, own, request)
         endpoint = server_endpoint(provider, self._endpoints, self._environ)
         pool = {key_id(one): one for one in server_keys(provider, self._environ)}
         if not pool:
@@ -79,6 +83,15 @@ class KeyPools:
         chosen, others = await self._chosen(provider, tried, list(pool))
         keyed = msgspec.structs.replace(endpoint, key=pool[chosen])
         return KeyedEndpoint(endpoint=keyed, key_id=chosen, others=others)
+
+    async def _opened(self, provider: str, own: str, request: TurnRequest) -> KeyedEndpoint:
+        """The endpoint of a credential; waits while Redis is away, as all of a turn does."""
+        while True:
+            try:
+                return await self._sealed.endpoint(provider, own, request)
+            except StoreUnavailable as exc:
+                log.debug("credential.waits", extra=fields(reason=str(exc)))
+            await asyncio.sleep(AWAY_S)
 
     async def rest(self, provider: str, chosen: str, rest_s: float) -> None:
         """Leaves a key alone for a while, in the whole fleet. Without Redis it is only logged."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 from shared.edges.queue import Appended, Finished, TurnQueue
 from shared.edges.records import TurnRecords
 from shared.errors import Fenced, FleetError, StoreError, StoreUnavailable
+from shared.failures import FaultDetails
 from shared.logs import fields
 from shared.segments import Segment, SegmentReady, TurnDone, TurnFailed
 from shared.turns import AttemptToken, TurnOutcome
@@ -120,6 +121,13 @@ class Outbox:
             await self._records.save_recording(self.token.turn_id, self.token.attempt, payload)
         except StoreError as exc:
             log.warning("recording.lost", extra=fields(reason=str(exc), size=len(payload)))
+
+    async def keep_details(self, report_id: str, details: FaultDetails) -> None:
+        """Stores what "Show full error" may open; without Redis it is lost, and logged."""
+        try:
+            await self._records.save_details(report_id, details)
+        except StoreError as exc:
+            log.warning("details.lost", extra=fields(report_id=report_id, reason=str(exc)))
 
     async def _finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
         while True:

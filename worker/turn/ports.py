@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from shared.failures import ErrorReport
+from shared.failures import ErrorReport, FaultDetails
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
 from shared.tools import ToolContext
@@ -98,6 +98,10 @@ class OutboxPort(Protocol):
 
     async def keep_recording(self, payload: bytes) -> None:
         """Stores the recording of the current attempt."""
+        ...
+
+    async def keep_details(self, report_id: str, details: FaultDetails) -> None:
+        """Stores what the modal "Show full error" may open. It never raises."""
         ...
 
 

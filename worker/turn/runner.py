@@ -28,7 +28,7 @@ from shared.segments import TurnDone
 from shared.turns import AttemptUsage, StopReason, TurnOutcome, TurnRequest, TurnState
 from worker.failures.classify import error_of
 from worker.failures.decide import Action, Decision
-from worker.failures.reports import report_of
+from worker.failures.reports import details_of, report_of
 from worker.failures.traffic import Traffic, speaks_against
 from worker.providers.requests import ModelRequest
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
@@ -342,6 +342,7 @@ class _Run:
         event = failed_event(
             self._request, error, self._runner.say, count=attempt.sent, report_id=report.id
         )
+        await self._outbox.keep_details(report.id, details_of(report))
         await self._outbox.finish(event, outcome)
         return outcome
 

@@ -10,7 +10,9 @@ from shared.edges.redis import connect
 from shared.errors import ConfigError
 from shared.keys import KEY_POOL_TTL_MS, Keys
 from shared.secrets import Secret
+from shared.turns import CredentialSource
 from tests.support.servers import free_port
+from tests.support.turns import SNOWFLAKE, turn
 from worker.edges.keys import MAX_REST_MS, KeyPools, key_id
 
 ENVIRON = {"OPENAI_API_KEYS": "sk-a sk-b sk-c", "ANTHROPIC_API_KEY": "sk-ant-1"}
@@ -114,4 +116,21 @@ async def test_without_redis_a_turn_goes_on_with_an_untried_key(keys: Keys):
     pools = KeyPools(away, keys, {}, ENVIRON)
     await pools.rest("openai", A, 60)
     assert await chosen(pools, frozenset({A})) == (B, 1)
+    await away.aclose()
+
+
+async def test_a_turn_with_a_credential_waits_for_a_server_that_is_away(keys: Keys):
+    away = connect(f"redis://127.0.0.1:{free_port()}/0")
+    pools = KeyPools(away, keys, {}, ENVIRON)
+    request = turn(
+        "l1",
+        credential=f"personal:{SNOWFLAKE - 1}:openai:main",
+        credential_source=CredentialSource.PERSONAL,
+    )
+    asking = asyncio.create_task(pools.endpoint("openai", NONE, request))
+    done, _ = await asyncio.wait({asking}, timeout=1.5)
+    assert not done
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
     await away.aclose()

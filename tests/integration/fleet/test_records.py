@@ -6,7 +6,8 @@ from shared.edges.queue import TurnQueue
 from shared.edges.records import ProcessRecord, TurnRecords
 from shared.edges.redis import within
 from shared.errors import WireError
-from shared.keys import Keys
+from shared.failures import FaultDetails
+from shared.keys import FAULT_TTL_MS, Keys
 from shared.segments import TurnFailed
 from shared.turns import CredentialSource, Target, TurnState
 from tests.support.turns import admit_and_claim, turn
@@ -116,3 +117,13 @@ async def test_a_silent_process_is_no_longer_listed(
     later = msgspec.structs.replace(PROCESS, process_id="w2", seen_ms=PROCESS.seen_ms + 200_000)
     await records.report_process(later)
     assert await client.zrange(keys.processes, 0, -1) == [b"w2"]
+
+
+async def test_the_details_of_a_fault_are_kept_for_three_days(
+    records: TurnRecords, client: Redis, keys: Keys
+):
+    details = FaultDetails(snippet="[redacted:key] is bad", guild_id=7)
+    await records.save_details("r1", details)
+    assert await records.details("r1") == details
+    assert await records.details("r2") is None
+    assert FAULT_TTL_MS - 60_000 < await client.pttl(keys.fault("r1")) <= FAULT_TTL_MS

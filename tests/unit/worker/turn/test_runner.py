@@ -201,6 +201,17 @@ async def test_a_failed_attempt_makes_one_report_one_recording_and_one_end(answe
     assert len(case.outbox.recordings) == 1
 
 
+async def test_the_modal_finds_the_redacted_text_under_the_id_of_the_report():
+    body = b'{"error":{"message":"key sk-test-key-1 is bad","code":"invalid_api_key"}}'
+    case = Case(ScriptedResponse([body], 401))
+    await case.run()
+    (report,) = case.reporter.reports
+    details = case.outbox.details[report.id]
+    assert "is bad" in details.snippet
+    assert "sk-test-key-1" not in details.snippet
+    assert details.guild_id == case.request.route.guild_id
+
+
 async def test_the_recording_of_a_failed_attempt_holds_the_bytes():
     case = Case(ScriptedResponse([FIRST, SECOND]))
     await case.run()
