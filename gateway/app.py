@@ -40,11 +40,10 @@ from gateway.intake import Defaults, Intake
 from gateway.notices import Notices
 from gateway.recall import Recall
 from gateway.typist import Typist
-from shared import __version__
 from shared.config import Settings, data_dir
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
-from shared.edges.records import ProcessRecord, TurnRecords
+from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
 from shared.edges.reporter import Reporter, new_report_id, stream_sender
 from shared.edges.spool import Spool
@@ -246,15 +245,7 @@ async def _beat(parts: Parts) -> None:
     records = TurnRecords(parts.redis, parts.keys)
     started_ms = _now_ms()
     while True:
-        record = ProcessRecord(
-            process_id=parts.process_id,
-            role="gateway",
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=__version__,
-            started_ms=started_ms,
-            seen_ms=_now_ms(),
-        )
+        record = this_process(parts.process_id, "gateway", started_ms=started_ms, now_ms=_now_ms())
         try:
             await records.report_process(record)
         except (StoreUnavailable, StoreFull):

@@ -5,6 +5,8 @@ with any Redis client. Wire types only grow: new fields have defaults, tags are 
 unknown fields are ignored. Pure; anyone may import it.
 """
 
+from typing import TypeVar
+
 import msgspec
 
 from shared.errors import RequestTooLarge, WireError, WireVersionError
@@ -12,6 +14,8 @@ from shared.failures import ErrorReport, FaultDetails
 from shared.segments import TurnEvent
 from shared.summaries import TurnSummary
 from shared.turns import MAX_REQUEST_BYTES, Route, TurnOutcome, TurnRequest
+
+T = TypeVar("T")
 
 WIRE_VERSION = 1
 """Raised only when an old reader could misread a new message; then both are read for a release."""
@@ -58,64 +62,47 @@ def decode_turn_request(payload: bytes) -> TurnRequest:
         WireVersionError: another version wrote it.
         WireError: it is no turn request (pickle, cut JSON, a field of a wrong type).
     """
-    try:
-        version = _version.decode(payload).version
-    except msgspec.DecodeError as exc:
-        raise WireError(f"not a turn request: {exc}") from exc
+    version = _read(_version, payload, "a turn request").version
     if version != WIRE_VERSION:
         raise WireVersionError(
             f"the turn request has version {version}, this worker reads {WIRE_VERSION}; "
             "finish the deploy, then replay the turn"
         )
-    try:
-        return _turn_request.decode(payload)
-    except msgspec.DecodeError as exc:
-        raise WireError(f"not a turn request: {exc}") from exc
+    return _read(_turn_request, payload, "a turn request")
 
 
 def decode_turn_event(payload: bytes) -> TurnEvent:
     """Decodes an event of an out stream. Raises `WireError` on anything else."""
-    try:
-        return _turn_event.decode(payload)
-    except msgspec.DecodeError as exc:
-        raise WireError(f"not a turn event: {exc}") from exc
+    return _read(_turn_event, payload, "a turn event")
 
 
 def decode_route(payload: bytes) -> Route:
     """Decodes a route. Raises `WireError` on anything else."""
-    try:
-        return _route.decode(payload)
-    except msgspec.DecodeError as exc:
-        raise WireError(f"not a route: {exc}") from exc
+    return _read(_route, payload, "a route")
 
 
 def decode_report(payload: bytes) -> ErrorReport:
     """Decodes an error report. Raises `WireError` on anything else."""
-    try:
-        return _report.decode(payload)
-    except msgspec.DecodeError as exc:
-        raise WireError(f"not an error report: {exc}") from exc
+    return _read(_report, payload, "an error report")
 
 
 def decode_outcome(payload: bytes) -> TurnOutcome:
     """Decodes a turn's outcome. Raises `WireError` on anything else."""
-    try:
-        return _outcome.decode(payload)
-    except msgspec.DecodeError as exc:
-        raise WireError(f"not a turn outcome: {exc}") from exc
+    return _read(_outcome, payload, "a turn outcome")
 
 
 def decode_fault_details(payload: bytes) -> FaultDetails:
     """Decodes what the modal shows. Raises `WireError` on anything else."""
-    try:
-        return _details.decode(payload)
-    except msgspec.DecodeError as exc:
-        raise WireError(f"not the details of a fault: {exc}") from exc
+    return _read(_details, payload, "the details of a fault")
 
 
 def decode_summary(payload: bytes) -> TurnSummary:
     """Decodes the summary of a turn. Raises `WireError` on anything else."""
+    return _read(_summary, payload, "the summary of a turn")
+
+
+def _read(decoder: msgspec.json.Decoder[T], payload: bytes, what: str) -> T:
     try:
-        return _summary.decode(payload)
+        return decoder.decode(payload)
     except msgspec.DecodeError as exc:
-        raise WireError(f"not the summary of a turn: {exc}") from exc
+        raise WireError(f"not {what}: {exc}") from exc

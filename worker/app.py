@@ -16,11 +16,10 @@ from collections.abc import AsyncIterator, Mapping
 import msgspec
 from redis.asyncio import Redis
 
-from shared import __version__
 from shared.config import Settings, data_dir
 from shared.edges.credentials import CredentialStore, opening_keys_path
 from shared.edges.queue import TurnQueue
-from shared.edges.records import ProcessRecord, TurnRecords
+from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
 from shared.edges.reporter import Reporter, new_report_id, stream_sender, summary_sender
 from shared.edges.spool import Spool
@@ -116,14 +115,10 @@ def _worker(parts: Parts) -> FleetWorker:
     started_ms = parts.clock.epoch_ms()
 
     async def on_beat(worker: FleetWorker) -> None:
-        record = ProcessRecord(
-            process_id=parts.worker_id,
-            role="worker",
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=__version__,
-            started_ms=started_ms,
-            seen_ms=parts.clock.epoch_ms(),
+        now_ms = parts.clock.epoch_ms()
+        own = this_process(parts.worker_id, "worker", started_ms=started_ms, now_ms=now_ms)
+        record = msgspec.structs.replace(
+            own,
             slots=parts.settings.slots,
             running=len(worker.holdings),
             is_draining=worker.is_draining,

@@ -26,9 +26,8 @@ from ops.store.errors import write_reports
 from ops.store.fingerprint import fingerprint
 from ops.store.migrate import upgrade
 from ops.store.retention import forget_old
-from shared import __version__
 from shared.config import Settings, data_dir
-from shared.edges.records import ProcessRecord, TurnRecords
+from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
 from shared.edges.reporter import Reporter, stream_sender
 from shared.edges.sentry import Sentry
@@ -173,15 +172,7 @@ async def _beat(parts: _Parts) -> None:
     records = TurnRecords(parts.redis, parts.keys)
     started_ms = _now_ms()
     while True:
-        record = ProcessRecord(
-            process_id=parts.process_id,
-            role="recorder",
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=__version__,
-            started_ms=started_ms,
-            seen_ms=_now_ms(),
-        )
+        record = this_process(parts.process_id, "recorder", started_ms=started_ms, now_ms=_now_ms())
         try:
             await records.report_process(record)
         except StoreError:

@@ -29,7 +29,7 @@ from ops.cli.output import (
 from ops.cli.recorded import export_
 from ops.cli.session import Fleet, fleet, span
 from ops.cli.turn_replay import replay
-from shared.edges.records import TimelineEntry, TurnRecord
+from shared.edges.records import TimelineEntry, TurnRecord, story
 from shared.failures import FailureCategory
 from shared.segments import TurnFailed
 from shared.turns import Target, TurnState
@@ -163,27 +163,16 @@ def show(
 
 
 def timeline(record: TurnRecord, entries: list[TimelineEntry]) -> list[dict[str, object]]:
-    """What happened, in order, with the moments that only the worker knows put in their places."""
-    lines = [(entry.at_ms, entry.word, entry.attempt, entry.who) for entry in entries]
-    outcome, claimed_ms = record.outcome, record.claimed_ms
-    if outcome is not None and claimed_ms is not None:
-        for word, after_ms in (
-            ("first byte", outcome.first_byte_ms),
-            ("first segment", outcome.first_segment_ms),
-        ):
-            if after_ms is not None:
-                lines.append((claimed_ms + after_ms, word, record.attempt, record.worker_id))
-    lines.sort(key=lambda line: line[0])
-    start_ms = min([record.enqueued_ms, *(line[0] for line in lines)])
+    """What happened to a turn, in order, as rows."""
     return [
         {
-            "at": _moment(at_ms),
-            "after_ms": at_ms - start_ms,
-            "what": word,
-            "attempt": attempt or None,
-            "who": who,
+            "at": _moment(moment.at_ms),
+            "after_ms": moment.after_ms,
+            "what": moment.word,
+            "attempt": moment.attempt or None,
+            "who": moment.who,
         }
-        for at_ms, word, attempt, who in lines
+        for moment in story(record, entries)
     ]
 
 

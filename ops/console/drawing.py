@@ -7,25 +7,15 @@ style attribute: the policy of the pages forbids those; classes come from the st
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
 from markupsafe import Markup, escape
 
-from shared.edges.records import TimelineEntry, TurnRecord
+from shared.edges.records import Moment
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
 LINE_WIDTH: Final = 520
 ROW: Final = 26
 LEFT, RIGHT = 118, 70
 """Room for the words at the left, and for the milliseconds behind the last mark."""
-
-
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """A moment of a turn, in milliseconds since its first one."""
-
-    after_ms: int
-    word: str
-    attempt: int
-    who: str
 
 
 def sparkline(counts: Sequence[int]) -> Markup:
@@ -44,26 +34,7 @@ def sparkline(counts: Sequence[int]) -> Markup:
     ).format(SPARK_WIDTH, SPARK_HEIGHT, label, bars)
 
 
-def marks_of(record: TurnRecord, entries: Sequence[TimelineEntry]) -> list[Mark]:
-    """What happened to a turn, in order, with the moments that only the worker knows."""
-    moments = [(entry.at_ms, entry.word, entry.attempt, entry.who) for entry in entries]
-    outcome, claimed_ms = record.outcome, record.claimed_ms
-    if outcome is not None and claimed_ms is not None:
-        for word, after_ms in (
-            ("first byte", outcome.first_byte_ms),
-            ("first segment", outcome.first_segment_ms),
-        ):
-            if after_ms is not None:
-                moments.append((claimed_ms + after_ms, word, record.attempt, record.worker_id))
-    moments.sort(key=lambda moment: moment[0])
-    start_ms = min([record.enqueued_ms, *(moment[0] for moment in moments)])
-    return [
-        Mark(after_ms=at_ms - start_ms, word=word, attempt=attempt, who=who)
-        for at_ms, word, attempt, who in moments
-    ]
-
-
-def timeline(marks: Sequence[Mark]) -> Markup:
+def timeline(marks: Sequence[Moment]) -> Markup:
     """A line per moment; its dot stands where it belongs in time."""
     if not marks:
         return Markup("")
@@ -88,7 +59,7 @@ def timeline(marks: Sequence[Mark]) -> Markup:
     ).format(LINE_WIDTH, len(marks) * ROW, label, Markup("").join(rows))
 
 
-def _named(mark: Mark) -> str:
+def _named(mark: Moment) -> str:
     """The word with its attempt, where a turn has several."""
     return f"attempt {mark.attempt}" if mark.word == "next" else mark.word
 

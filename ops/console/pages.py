@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ops.console.desk import Desk, desk_of
-from ops.console.drawing import marks_of, timeline
+from ops.console.drawing import timeline
 from ops.console.queries import cause_of, facets, hourly
 from ops.console.render import page
 from ops.replay.turns import Candidate, Change, FailedFilter, next_generation
 from ops.triage import ErrorFilter, RateBy, list_errors, rates, spikes, top_causes
-from shared.edges.records import TurnRecord
+from shared.edges.records import TurnRecord, story
 from shared.errors import StoreError
 from shared.segments import TurnFailed
 
@@ -122,7 +122,7 @@ async def turn(request: Request) -> Response:
     trouble: list[str] = []
     since = datetime.now(UTC) - timedelta(days=4)
     wanted = ErrorFilter(since=since, turn_id=turn_id, limit=ROWS)
-    marks = marks_of(record, await desk.records.timeline(turn_id))
+    marks = story(record, await desk.records.timeline(turn_id))
     candidate = await desk.replays.examine(turn_id, Change())
     follower = next_generation(turn_id)
     facts = {

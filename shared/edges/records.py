@@ -4,11 +4,14 @@ Comes in: ids and bytes. Goes out: values. Edges, composition roots and ops impo
 moves a turn; `shared.edges.queue` does.
 """
 
-from collections.abc import AsyncIterator
+import os
+import socket
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 from redis.asyncio import Redis
 
+from shared import __version__
 from shared import keys as key_names
 from shared.edges.queue import TurnFacts
 from shared.edges.redis import within
@@ -34,6 +37,16 @@ class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One move of a turn: `admitted`, `claimed`, `next`, `released`, `crashed`, or an end state."""
 
     at_ms: int
+    word: str
+    attempt: int
+    who: str
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to a turn, `after_ms` milliseconds after the first such thing."""
+
+    at_ms: int
+    after_ms: int
     word: str
     attempt: int
     who: str
@@ -96,6 +109,38 @@ class _Shown(msgspec.Struct, frozen=True):
 _process = msgspec.json.Decoder(ProcessRecord)
 _shown = msgspec.json.Decoder(_Shown)
 _encode = msgspec.json.Encoder().encode
+
+
+def story(record: TurnRecord, entries: Iterable[TimelineEntry]) -> list[Moment]:
+    """What happened to a turn, in order, the moments that only its worker knows in their places."""
+    lines = [(entry.at_ms, entry.word, entry.attempt, entry.who) for entry in entries]
+    outcome, claimed_ms = record.outcome, record.claimed_ms
+    if outcome is not None and claimed_ms is not None:
+        for word, after_ms in (
+            ("first byte", outcome.first_byte_ms),
+            ("first segment", outcome.first_segment_ms),
+        ):
+            if after_ms is not None:
+                lines.append((claimed_ms + after_ms, word, record.attempt, record.worker_id))
+    lines.sort(key=lambda line: line[0])
+    start_ms = min([record.enqueued_ms, *(line[0] for line in lines)])
+    return [
+        Moment(at_ms=at_ms, after_ms=at_ms - start_ms, word=word, attempt=attempt, who=who)
+        for at_ms, word, attempt, who in lines
+    ]
+
+
+def this_process(process_id: str, role: str, *, started_ms: int, now_ms: int) -> ProcessRecord:
+    """The account of the process that asks; a worker adds its own facts."""
+    return ProcessRecord(
+        process_id=process_id,
+        role=role,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=__version__,
+        started_ms=started_ms,
+        seen_ms=now_ms,
+    )
 
 
 class TurnRecords:

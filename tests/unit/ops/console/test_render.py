@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ops.console.drawing import Mark, sparkline, timeline
+from ops.console.drawing import sparkline, timeline
 from ops.console.render import CELL_CHARS, cell, discord, moment, plain, visible
+from shared.edges.records import Moment
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -71,7 +72,7 @@ def test_a_line_of_a_mebibyte_is_cut_at_once():
 
 def test_a_turn_of_one_moment_and_a_cause_without_errors_are_drawn():
     assert "0 in 24 hours" in sparkline([0] * 24)
-    drawn = timeline([Mark(after_ms=0, word="<admitted>", attempt=0, who="-")])
+    drawn = timeline([Moment(at_ms=0, after_ms=0, word="<admitted>", attempt=0, who="-")])
     assert "<admitted>" not in drawn
     assert timeline([]) == ""
 
