@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PURE := worker/normalize/*,worker/providers/*,worker/chunks/*,worker/segments/*,worker/text/*,worker/failures/*,gateway/sequencer.py,shared/redaction.py
 
-.PHONY: help install lock format lint test test-all cov conformance demo up bench faults ci clean
+.PHONY: help install lock format lint test test-rooms test-world cov conformance demo up bench faults ci clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,13 +31,21 @@ lint: install  ## Formatting, lints, layers, types.
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo && $(BIN)/mypy
 
 test: install  ## The tests: pure rooms, conformance, real Redis and databases, real processes.
-	$(BIN)/coverage run -m pytest -q tests/unit tests/integration
-	$(BIN)/python -m pytest -q tests/properties tests/conformance tests/acceptance
+	@$(MAKE) --no-print-directory -j2 test-rooms test-world
+
+test-rooms: install  ## Half of them: what only thinks.
+	$(BIN)/coverage run --data-file=.coverage.rooms -m pytest -q tests/unit
+	$(BIN)/python -m pytest -q tests/properties tests/conformance
+
+test-world: install  ## The other half: servers, databases, processes, a browser.
+	$(BIN)/coverage run --data-file=.coverage.world -m pytest -q tests/integration
+	$(BIN)/python -m pytest -q tests/acceptance tests/browser
 
 conformance: install  ## The corpus alone, in every cutting (AREA=sse,usage chooses).
 	$(BIN)/python -m pytest -q tests/conformance $(if $(AREA),--area $(AREA)) --every-cut
 
 cov:  ## The coverage gates, over what the last `make test` ran in its own process.
+	$(BIN)/coverage combine --keep .coverage.rooms .coverage.world
 	$(BIN)/coverage report --fail-under=90 --skip-covered
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100 --show-missing --skip-covered
 
@@ -56,4 +64,4 @@ faults: install  ## The long failure suite.
 ci: lint test cov demo  ## What CI runs: lint, every test, the coverage gates, the demo.
 
 clean:  ## Remove what the targets made.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* htmlcov build dist
