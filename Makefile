@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PURE := worker/normalize/*,worker/providers/*,worker/chunks/*,worker/segments/*,worker/text/*,worker/failures/*,gateway/sequencer.py,shared/redaction.py
+PURE := worker/normalize/*,worker/providers/*,worker/chunks/*,worker/segments/*,worker/text/*,worker/failures/*,gateway/sequencer.py,shared/redaction.py,shared/private.py
 
 .PHONY: help install lock format lint test test-rooms test-world cov conformance demo up bench faults ci clean
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
+from shared.private import told_by_size
+
 
 class Role(StrEnum):
     """Who speaks."""
@@ -40,7 +42,7 @@ class _Block(
     rename="camel",
     omit_defaults=True,
 ):
-    pass
+    __repr__ = told_by_size
 
 
 class TextBlock(_Block, frozen=True, kw_only=True, tag="text"):
@@ -102,6 +104,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
     `tool_call_id`, `tool_name`, `is_error`, `synthetic` are set on messages of role `tool` only.
     """
+
+    __repr__ = told_by_size
 
     role: Role
     content: str | list[ContentBlock]

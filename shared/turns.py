@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from shared.messages import Message
+from shared.private import told_by_size
 
 MAX_REQUEST_BYTES = 256 * 1024
 """A request above this is refused: images travel as addresses, and history is read at claim."""
@@ -89,6 +90,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         created_ms: when the front saw the prompt, milliseconds since the epoch.
         credential: reference of a sealed credential; None uses the deployment's own key.
     """
+
+    __repr__ = told_by_size
 
     turn_id: str
     route: Route

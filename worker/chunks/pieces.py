@@ -9,10 +9,13 @@ from collections.abc import Iterable
 import msgspec
 
 from shared.messages import ArgumentState
+from shared.private import told_by_size
 
 
 class Visible(msgspec.Struct, frozen=True, gc=False):
     """Text of the answer."""
+
+    __repr__ = told_by_size
 
     text: str
 
@@ -20,11 +23,15 @@ class Visible(msgspec.Struct, frozen=True, gc=False):
 class Reasoned(msgspec.Struct, frozen=True, gc=False):
     """Text that was reasoning, taken out of the answer."""
 
+    __repr__ = told_by_size
+
     text: str
 
 
 class Called(msgspec.Struct, frozen=True):
     """A tool call that was written into the prose."""
+
+    __repr__ = told_by_size
 
     name: str
     args: dict[str, object]

@@ -9,6 +9,7 @@ import msgspec
 
 from shared.failures import ProviderError
 from shared.messages import ArgumentState as ArgumentState
+from shared.private import told_by_size
 
 
 class ThoughtKind(StrEnum):
@@ -21,12 +22,16 @@ class ThoughtKind(StrEnum):
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of the thought log. Never shown in a channel unless the guild allows it."""
 
+    __repr__ = told_by_size
+
     kind: ThoughtKind
     content: str
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True):
     """A normalized tool call."""
+
+    __repr__ = told_by_size
 
     id: str
     name: str
@@ -41,6 +46,8 @@ class FunctionCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Chunk(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    __repr__ = told_by_size
+
     thoughts: tuple[Thought, ...] = ()
     serving_provider: str | None = None
     metadata: dict[str, object] | None = None

@@ -7,12 +7,13 @@ room of the worker may import it.
 import msgspec
 
 from shared.messages import ContentBlock, ToolCallBlock
+from shared.private import told_by_size
 from shared.turns import StopReason
 from worker.normalize.partial_json import ArgumentText
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
-    pass
+    __repr__ = told_by_size
 
 
 class Start(_Event, frozen=True, kw_only=True, tag="start", gc=False):
@@ -74,6 +75,8 @@ class ToolCallDelta(_Event, frozen=True, kw_only=True, tag="toolcall_delta", gc=
 class FaultReason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Raw facts of a failure in the stream. The category is the classifier's."""
 
+    __repr__ = told_by_size
+
     code: str | None = None
     message: str | None = None
     status: int | None = None
@@ -81,6 +84,8 @@ class FaultReason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="done"):
     """The terminal event of a stream that ended by itself. `content[i]` has index `i`."""
+
+    __repr__ = told_by_size
 
     stop_reason: StopReason
     content: list[ContentBlock]

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from shared.messages import Message
+from shared.private import told_by_size
 from shared.secrets import HIDDEN, Secret
 from shared.turns import Sampling, Target, ToolSpec, TurnRequest
 
@@ -70,6 +71,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         without: parts of the body that the provider refused before and that are left out now:
             `images`, `tools`, or a setting as the provider named it.
     """
+
+    __repr__ = told_by_size
 
     target: Target
     messages: list[Message]
