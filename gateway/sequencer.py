@@ -20,6 +20,7 @@ holds all of this, so that a gateway that was killed goes on where the last one 
 from base64 import b32encode
 from enum import StrEnum
 from hashlib import blake2b
+from typing import assert_never
 
 import msgspec
 
@@ -196,8 +197,10 @@ class TurnSequencer:
                         self._restart(envelope)
                 case SegmentReady():
                     self._begin_segment(envelope, pieces)
-                case TurnDone(count=count) | TurnFailed(count=count):
-                    self._begin_terminal(envelope, pieces, count)
+                case TurnDone() | TurnFailed():
+                    self._begin_terminal(envelope, pieces, envelope.event.count)
+                case _:
+                    assert_never(envelope.event)
         return None if self._head == before else self._patch()
 
     def step(self) -> Step | None:
@@ -241,6 +244,8 @@ class TurnSequencer:
                 return self._settle_rewrite(step, outcome)
             case Erase():
                 return self._drop_last()
+            case _:
+                assert_never(step)
 
     def abandon(self) -> Patch:
         """Gives the turn up: nothing more is shown, and every further envelope is a repetition."""

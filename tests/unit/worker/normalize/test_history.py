@@ -6,6 +6,7 @@ import pytest
 
 from shared.messages import (
     ContentBlock,
+    ImageBlock,
     Message,
     OpaqueBlock,
     Role,
@@ -108,6 +109,52 @@ def test_a_blank_text_with_a_signature_of_the_target_is_kept():
     block = TextBlock(text="", text_signature="SIG")
     message = Message(role=Role.ASSISTANT, content=[block], provider="google", model="gemini-x")
     assert sanitize_messages_for_target([message], "google", "gemini-x") == [message]
+
+
+def test_a_blank_text_without_a_signature_is_dropped_even_of_the_target():
+    history = [user("q"), said(TextBlock(text=" \n")), user("again")]
+    kept = sanitize_messages_for_target(history, "anthropic", "claude-a")
+    assert [message.role for message in kept] == [Role.USER, Role.USER]
+
+
+def test_unsigned_thinking_goes_back_to_its_own_model_where_the_format_takes_it():
+    message = Message(
+        role=Role.ASSISTANT,
+        content=[ThinkingBlock(thinking="hm"), TextBlock(text="a")],
+        provider="deepseek",
+        model="m",
+        stop_reason="stop",
+    )
+    (_, kept) = sanitize_messages_for_target([user("q"), message], "deepseek", "m")
+    assert kept.content == message.content
+
+
+def test_of_another_model_blank_text_and_hidden_thinking_are_dropped():
+    message = said(
+        TextBlock(text=" "),
+        ThinkingBlock(thinking="", thinking_signature="S", redacted=True),
+        ThinkingBlock(thinking=" "),
+        TextBlock(text="a"),
+    )
+    (_, kept) = sanitize_messages_for_target([user("q"), message], "openai", "m")
+    assert kept.content == [TextBlock(text="a")]
+
+
+def test_hidden_thinking_goes_back_to_its_own_model_byte_for_byte():
+    hidden = ThinkingBlock(thinking="", thinking_signature="S", redacted=True)
+    message = said(hidden, TextBlock(text="a"))
+    (_, kept) = sanitize_messages_for_target([user("q"), message], "anthropic", "claude-a")
+    assert kept.content == [hidden, TextBlock(text="a")]
+
+
+def test_a_run_of_images_becomes_one_note_for_a_model_without_eyes():
+    image = ImageBlock(mime_type="image/png", data="AA==")
+    shown = Message(role=Role.USER, content=[image, image, TextBlock(text="both?"), image])
+    (seen,) = sanitize_messages_for_target([shown], "openai", "m", vision=False)
+    texts = [block.text for block in seen.content if isinstance(block, TextBlock)]
+    assert len(texts) == len(seen.content) == 3
+    assert texts[1] == "both?"
+    assert texts[0] == texts[2]
 
 
 def test_calls_outside_assistant_messages_are_dropped():
