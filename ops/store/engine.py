@@ -4,6 +4,7 @@ Comes in: a URL (SQLite or PostgreSQL). Goes out: `Database`, with transactions 
 exceptions only. `ops` imports it, and nobody else: gateway and worker never load a database layer.
 """
 
+import asyncio
 import contextlib
 import importlib.util
 import sqlite3
@@ -22,6 +23,7 @@ from sqlalchemy.exc import (
     StatementError,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.util import await_only
 
 from shared.errors import ConfigError, StoreError, StoreRejected, StoreUnavailable
 
@@ -31,6 +33,8 @@ FILE_NAME: Final = "turnfleet.db"
 CONNECT_S: Final = 5.0
 BUSY_MS: Final = 5_000
 """What a writer of SQLite waits for another; a batch takes milliseconds."""
+LOCKED_MS: Final = 20
+"""Between tries where SQLite itself does not wait: about as long as the other one takes."""
 STATEMENT_S: Final = 30.0
 """Longer than any batch or triage query over a million rows takes here."""
 CONNECTIONS: Final = 4
@@ -230,7 +234,7 @@ def _sqlite(url: URL, read_only: bool) -> AsyncEngine:
         connection.isolation_level = None
         cursor = connection.cursor()
         for statement in _pragmas(read_only):
-            cursor.execute(statement)
+            _execute(cursor, statement)
         cursor.close()
 
     def begin(connection: Any) -> None:
@@ -239,6 +243,24 @@ def _sqlite(url: URL, read_only: bool) -> AsyncEngine:
     event.listen(engine.sync_engine, "connect", prepare)
     event.listen(engine.sync_engine, "begin", begin)
     return engine
+
+
+def _execute(cursor: Any, statement: str) -> None:
+    """Runs a pragma, again while another process has the file.
+
+    SQLite does not wait by itself where a file changes to WAL (sqlite.org/wal.html, 9): of two
+    processes that open a new file at once, one is refused.
+    """
+    for _ in range(BUSY_MS // LOCKED_MS):
+        try:
+            cursor.execute(statement)
+        except sqlite3.OperationalError as exc:
+            if "locked" not in str(exc):
+                raise
+            await_only(asyncio.sleep(LOCKED_MS / 1000))
+        else:
+            return
+    cursor.execute(statement)
 
 
 def _pragmas(read_only: bool) -> tuple[str, ...]:

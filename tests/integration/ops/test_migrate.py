@@ -32,7 +32,7 @@ async def test_the_migrated_schema_is_the_one_that_the_queries_use(database: Dat
 
 
 async def test_two_processes_may_upgrade_at_once(empty_url: str, tmp_path: Path):
-    databases = [Database(database_url(empty_url, tmp_path)) for _ in range(3)]
+    databases = [Database(database_url(empty_url, tmp_path)) for _ in range(6)]
     async with asyncio.TaskGroup() as group:
         for database in databases:
             group.create_task(upgrade(database), name="upgrade")
