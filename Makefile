@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 WORLD := -o cache_dir=.pytest_cache/world
 # Real processes on a shared machine: in CI what failed is tried once more, alone, and both tries stay in
 # the log. A second try that passes is a bug to be found, not a success. Elsewhere there is none.
-AGAIN := test -n "$$CI" && echo "FLAKY? a second try of what failed above" && $(BIN)/python -m pytest -q $(WORLD) --last-failed --last-failed-no-failures none
+AGAIN = { test -n "$$CI" && echo "FLAKY? a second try of what failed above" && $(BIN)/python -m pytest -q $(WORLD) --last-failed --last-failed-no-failures none $(1); }
 PURE := worker/normalize/*,worker/providers/*,worker/chunks/*,worker/segments/*,worker/text/*,worker/failures/*,gateway/sequencer.py,shared/redaction.py,shared/private.py
 
 .PHONY: help install lock format lint test test-rooms test-world cov conformance demo up bench faults ci clean
@@ -42,8 +42,8 @@ test-rooms: install  ## Half of them: what only thinks.
 	$(BIN)/python -m pytest -q tests/properties tests/conformance
 
 test-world: install  ## The other half: servers, databases, processes, a browser.
-	$(BIN)/coverage run --data-file=.coverage.world -m pytest -q $(WORLD) tests/integration || $(AGAIN) tests/integration
-	$(BIN)/python -m pytest -q $(WORLD) tests/acceptance tests/browser || $(AGAIN) tests/acceptance tests/browser
+	$(BIN)/coverage run --data-file=.coverage.world -m pytest -q $(WORLD) tests/integration || $(call AGAIN,tests/integration)
+	$(BIN)/python -m pytest -q $(WORLD) tests/acceptance tests/browser || $(call AGAIN,tests/acceptance tests/browser)
 
 conformance: install  ## The corpus alone, in every cutting (AREA=sse,usage chooses).
 	$(BIN)/python -m pytest -q tests/conformance $(if $(AREA),--area $(AREA)) --every-cut
