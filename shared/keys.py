@@ -9,8 +9,9 @@ A key is `tf:{cell}:<suffix>`. The braces are Redis's hash tag: one cell, one sl
 from typing import Final
 from zlib import crc32
 
-TURN_TTL_MS: Final = 2 * 3_600_000
-"""A live turn's record: the longest deadline, a queue's wait and an hour of looking at it."""
+TURN_TTL_MS: Final = 48 * 3_600_000
+"""A live turn's record. A fleet may be without workers for a night and a day: whoever comes back
+must still find what waited, and give it its end. The depth caps bound the memory."""
 DONE_TTL_MS: Final = 15 * 60_000
 """A finished turn's record: long enough for an operator who watches, short enough for memory."""
 FAILED_TTL_MS: Final = 72 * 3_600_000
