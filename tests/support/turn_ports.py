@@ -5,7 +5,7 @@ Comes in: scripts of what the provider does. Goes out: what the runner wrote, in
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -51,7 +51,7 @@ class ScriptedResponse:
         self.is_closed = False
         self.reached = asyncio.Event()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         for step in self._steps:
             if isinstance(step, bytes):
                 yield step

@@ -13,7 +13,7 @@ reached, `worker.edges.network` asks it again about the address at the moment of
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -71,7 +71,7 @@ class HttpResponse:
             for name, value in response.headers.raw
         )
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives, decoded from its content encoding, what we sent masked.
 
         Raises:

@@ -4,7 +4,7 @@ Comes in: nothing. Goes out: the shapes that `runner` is written against. The fa
 fulfil them too.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -25,7 +25,7 @@ class ResponsePort(Protocol):
     status: int
     headers: tuple[tuple[str, str], ...]
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives. Raises `EndpointError` when the connection breaks."""
         ...
 

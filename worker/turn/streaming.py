@@ -7,7 +7,7 @@ waits through ports only, for three things at once: bytes, a user's stop, and ti
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 
 from shared.causes import Cause
 from shared.errors import EndpointError
@@ -105,7 +105,7 @@ class AttemptStream:
     async def _read(
         self, attempt: Attempt, response: ResponsePort, stop: "asyncio.Task[bool]"
     ) -> AttemptResult:
-        async with contextlib.aclosing(_generator(response)) as chunks:
+        async with contextlib.aclosing(response.chunks()) as chunks:
             read = _next(chunks)
             try:
                 while True:
@@ -191,11 +191,6 @@ def _log_diagnostics(attempt: Attempt) -> None:
     if end is not None and found:
         host = end.serving_provider
         log.info("stream.mended", extra=fields(serving_provider=host, diagnostics=found))
-
-
-async def _generator(response: ResponsePort) -> AsyncGenerator[bytes, None]:
-    async for data in response.chunks():
-        yield data
 
 
 async def _or_none(chunks: AsyncIterator[bytes]) -> bytes | None:
