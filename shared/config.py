@@ -71,6 +71,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What running turns get after SIGTERM before they are handed back."""
     sentry_dsn: str | None = None
     """Where the recorder sends what became a row of `error_logs`; None sends nothing anywhere."""
+    health_listen: str | None = None
+    """`host:port` for `/healthz`, `/readyz`, `/metrics` and `/scale`; None serves none of them."""
+    redis_ca_file: str | None = None
+    """Certificates that a `rediss://` server is checked against; None takes the system's."""
     log_level: str = "INFO"
     log_max_string_chars: int | None = None
     """Truncation of strings in logs; None keeps them whole."""
