@@ -4,6 +4,7 @@ Comes in: records of the world. Goes out: dictionaries. Snowflakes are strings, 
 every field is there that a strict client asks for.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ops.rehearsal.discord.world import Channel, Guild, Message, User, World
@@ -98,7 +99,7 @@ def message_json(message: Message, world: World, *, hide_content: bool = False) 
         "mention_roles": [],
         "attachments": [_file_json(message.id, name) for name in message.files],
         "embeds": [],
-        "components": [],
+        "components": numbered(message.components),
         "pinned": False,
         "type": 0 if message.reply_to is None else 19,
         "flags": 0,
@@ -113,6 +114,22 @@ def message_json(message: Message, world: World, *, hide_content: bool = False) 
         }
         payload["referenced_message"] = replied and message_json(replied, world)
     return payload
+
+
+def numbered(rows: Sequence[dict[str, object]]) -> list[Json]:
+    """Components with the ids that Discord gives to those that have none."""
+    found: list[Json] = []
+    for row in rows:
+        parts = row.get("components")
+        below = numbered(parts) if isinstance(parts, list) else None
+        number = sum(1 + len(_parts(one)) for one in found) + 1
+        found.append({"id": number, **row, **({} if below is None else {"components": below})})
+    return found
+
+
+def _parts(row: Json) -> list[object]:
+    parts = row.get("components")
+    return list(parts) if isinstance(parts, list) else []
 
 
 def member_json() -> Json:

@@ -231,8 +231,13 @@ class Rest:
 
     async def _edit(self, request: web.Request, bot: User) -> object:
         channel_id = _id(request, "channel")
-        content = str(request[BODY].get("content") or "")
-        message = self._world.edit(bot.id, channel_id, _id(request, "message"), content)
+        message = self._world.edit(
+            bot.id,
+            channel_id,
+            _id(request, "message"),
+            _content_of(request[BODY]),
+            components=_components_of(request[BODY]),
+        )
         payload = message_json(message, self._world)
         await self._announce("MESSAGE_UPDATE", channel_id, payload)
         return payload
@@ -288,8 +293,18 @@ def _draft_of(body: dict[str, Any]) -> Draft:
         reply_to=None if message_id is None else int(message_id),
         fail_if_not_exists=bool(reference.get("fail_if_not_exists", True)),
         files=tuple(body.get("_files", ())),
+        components=_components_of(body) or (),
         may_ping=may_ping,
     )
+
+
+def _content_of(body: dict[str, Any]) -> str | None:
+    """The new text of an edit; None where it leaves the text as it is."""
+    return str(body["content"] or "") if "content" in body else None
+
+
+def _components_of(body: dict[str, Any]) -> tuple[dict[str, object], ...] | None:
+    return tuple(body["components"] or ()) if "components" in body else None
 
 
 def _without_nonce(payload: Json) -> Json:

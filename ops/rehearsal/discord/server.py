@@ -12,6 +12,7 @@ from typing import Final
 from aiohttp import web
 
 from ops.rehearsal.discord.faults import FaultPlan
+from ops.rehearsal.discord.interactions import Interactions
 from ops.rehearsal.discord.limits import Limits, Rates
 from ops.rehearsal.discord.payloads import Json, member_json, message_json
 from ops.rehearsal.discord.rest import Call, Rest
@@ -55,6 +56,9 @@ class FakeDiscord:
             starts_left=lambda: SESSION_STARTS - self.sockets.identifies,
             now_s=now_s,
         )
+        self.interactions = Interactions(
+            self.world, self.bot, tell=self._tell, announce=self._announce, now_s=now_s
+        )
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -77,6 +81,7 @@ class FakeDiscord:
         """Listens on loopback; port 0 takes a free one, `routes` are served beside the API."""
         app = web.Application()
         app.add_routes(routes)
+        app.add_routes(self.interactions.routes())
         app.add_routes([*self._rest.routes(), web.get("/gateway", self.sockets.serve)])
         app.add_routes([web.get("/gateway/", self.sockets.serve)])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
@@ -133,6 +138,11 @@ class FakeDiscord:
                 await self.sockets.tell(
                     session, name, self._visible(data, channel, session.intents)
                 )
+
+    async def _tell(self, guild_id: int | None, name: str, payload: Json) -> None:
+        for session in list(self.sockets.sessions.values()):
+            if session.sees(guild_id):
+                await self.sockets.tell(session, name, payload)
 
     def _visible(self, data: Json, channel: Channel, intents: int) -> Json:
         """What the bot may read: without the intent only mentions, its own, and direct messages."""

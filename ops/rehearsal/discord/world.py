@@ -77,6 +77,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     mentions: tuple[int, ...] = ()
     pings: tuple[int, ...] = ()
     files: tuple[str, ...] = ()
+    components: tuple[dict[str, object], ...] = ()
     edited_s: float | None = None
     edits: int = 0
 
@@ -90,6 +91,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: int | None = None
     fail_if_not_exists: bool = True
     files: tuple[str, ...] = ()
+    components: tuple[dict[str, object], ...] = ()
     may_ping: tuple[int, ...] | None = None
 
 
@@ -181,7 +183,7 @@ class World:
             Refusal: whatever Discord refuses.
         """
         channel = self.channel(channel_id, "send")
-        _check_draft(draft)
+        check_draft(draft)
         known = self._known(author_id, draft)
         if known is not None:
             # Asking again for a deleted message is answered so on purpose (docs PR 6647).
@@ -198,6 +200,7 @@ class World:
             mentions=self._mentions(draft.content),
             pings=self._pings(draft),
             files=draft.files,
+            components=draft.components,
         )
         self.messages[channel_id][message.id] = message
         channel.last_message_id = message.id
@@ -206,17 +209,31 @@ class World:
             self._nonces[author_id, draft.nonce] = (message.id, self._now_s())
         return message, True
 
-    def edit(self, author_id: int, channel_id: int, message_id: int, content: str) -> Message:
-        """Replaces a message's text. Raises `Refusal` 10008, 50005, 50006 or 50035."""
+    def edit(
+        self,
+        author_id: int,
+        channel_id: int,
+        message_id: int,
+        content: str | None,
+        *,
+        components: tuple[dict[str, object], ...] | None = None,
+    ) -> Message:
+        """Replaces a message's text, its components, or both; None leaves them.
+
+        Raises:
+            Refusal: 10008, 50005, 50006 or 50035.
+        """
         self.channel(channel_id)
         old = self.message(channel_id, message_id)
         if old.author_id != author_id:
             raise Refusal(403, 50005, "Cannot edit a message authored by another user")
-        _check_draft(Draft(content=content, files=old.files))
+        content = old.content if content is None else content
+        check_draft(Draft(content=content, files=old.files))
         new = msgspec.structs.replace(
             old,
             content=content,
             mentions=self._mentions(content),
+            components=old.components if components is None else components,
             edited_s=self._now_s(),
             edits=old.edits + 1,
         )
@@ -276,7 +293,8 @@ class World:
         return tuple(user_id for user_id in mentioned if user_id in draft.may_ping)
 
 
-def _check_draft(draft: Draft) -> None:
+def check_draft(draft: Draft) -> None:
+    """Refuses a text or a nonce that Discord would refuse."""
     if len(draft.content) > MAX_CONTENT_CHARS:
         raise Refusal(400, 50035, "Invalid Form Body: content: Must be 2000 or fewer in length.")
     if draft.nonce is not None and len(str(draft.nonce)) > MAX_NONCE_CHARS:
