@@ -253,6 +253,7 @@ async def _beat(parts: Parts) -> None:
         await asyncio.sleep(BEAT_S)
 
 
+            follow_up=settings.follow_up,
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 

@@ -22,7 +22,7 @@ from gateway.sequencer import nonce_of
 from gateway.typist import Typist
 from shared.errors import RequestTooLarge, StoreFull, StoreUnavailable
 from shared.messages import Message, Role
-from shared.turns import Target, TurnRequest
+from shared.turns import FollowUp, Target, TurnRequest
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
 
     target: Target
     delivery_mode: str = "paragraph"
+    follow_up: FollowUp = FollowUp.QUEUE
 
 
 class Intake:
@@ -160,6 +161,7 @@ class Intake:
             messages=[Message(role=Role.USER, content=text)],
             created_ms=self._now_ms(),
             delivery_mode=self._defaults.delivery_mode,
+            follow_up=self._defaults.follow_up,
         )
         try:
             answer = Answer(await self._admissions.admit(request))

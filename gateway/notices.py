@@ -8,7 +8,7 @@ are classified, public sentences, in the person's language already.
 from typing import Final
 
 from shared.i18n import Texts
-from shared.segments import MAX_SEGMENT_CHARS, TurnDone, TurnFailed
+from shared.segments import MAX_SEGMENT_CHARS, MERGED, REPLACED, TurnDone, TurnFailed
 from shared.turns import StopReason, TurnState
 
 BUSY: Final = "notice.busy"
@@ -26,6 +26,7 @@ _EMPTY_NOTE = "empty_reply"
 _NOTES = frozenset({"cut_off", "length", "content_filter"})
 """Keys of `TurnDone.notes` that are said. Any other shows nothing, and is logged by delivery."""
 _STOPS = {StopReason.LENGTH: "length", StopReason.CONTENT_FILTER: "content_filter"}
+_FOLLOWED = frozenset({REPLACED, MERGED})
 _FAULT = "fault."
 
 
@@ -43,16 +44,24 @@ class Notices:
         """A text of this module's keys."""
         return self._texts.text(key, locale)
 
-    def of_done(self, event: TurnDone, *, is_silent: bool, locale: str) -> str | None:
+    def of_done(
+        self, event: TurnDone, *, is_silent: bool, locale: str, is_command: bool = False
+    ) -> str | None:
         """What is said after a whole reply, None for nothing (the usual case).
 
         Args:
             event: the end of the turn.
             is_silent: the reply shows no message at all.
             locale: the person's language.
+            is_command: it answers a command, which shows that it waits until something is said.
         """
         if event.state is TurnState.CANCELLED:
-            return self.say(STOPPED, locale)
+            followed = next((note for note in event.notes if note in _FOLLOWED), None)
+            if followed is None:
+                return self.say(STOPPED, locale)
+            # The person sees the next message answered: that is said where the end would puzzle.
+            is_said = is_command or not is_silent
+            return f"-# {self.say(f'notice.{followed}', locale)}" if is_said else None
         keys = list(event.notes)
         if (implied := _STOPS.get(event.stop_reason)) is not None and implied not in keys:
             keys.append(implied)
@@ -77,4 +86,5 @@ class Notices:
 
 def unknown_notes(event: TurnDone) -> tuple[str, ...]:
     """Notes that this gateway has no text for, such as those of a newer worker."""
-    return tuple(key for key in event.notes if key not in _NOTES and key != _EMPTY_NOTE)
+    known = _NOTES | _FOLLOWED | {_EMPTY_NOTE}
+    return tuple(key for key in event.notes if key not in known)

@@ -13,6 +13,8 @@ import msgspec
 import platformdirs
 
 from shared.errors import ConfigError
+from shared.secret_files import with_files
+from shared.turns import FollowUp
 
 PREFIX = "TURNFLEET_"
 NOT_SETTINGS = ("TURNFLEET_CORPUS", "TURNFLEET_TEST_", "TURNFLEET_BENCH_", "TURNFLEET_SEED")
@@ -57,6 +59,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     crash_policy: str = "supersede"
     """What happens to text already shown when a worker dies: `supersede` or `notice`."""
     record: str = "failed"
+    follow_up: FollowUp = FollowUp.QUEUE
+    """What a prompt does to what its user still has in the channel: `queue` waits its turn,
+    `replace` stops and drops that, `merge` is answered together with the one that waits last."""
     """Which attempts keep the provider's bytes for `replay --recorded`: `failed` or `always`."""
     slots: int = 100
     """Turns a worker runs at once: about one core of streaming (docs/decisions)."""

@@ -13,6 +13,11 @@ from shared.turns import Route, StopReason, TurnState, Usage
 MAX_SEGMENT_CHARS = 2000
 """Discord's limit of a message in code points (developer docs, resources/message)."""
 
+REPLACED = "replaced"
+"""A note of a cancelled turn: its user's next message took its place."""
+MERGED = "merged"
+"""A note of a cancelled turn: its prompt is answered together with the next one."""
+
 
 class DeliveryMode(StrEnum):
     """How a reply is parted: blank lines, each line, each sentence, or the message limit alone."""

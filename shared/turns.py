@@ -48,6 +48,18 @@ class Front(StrEnum):
     DISCORD = "discord"
 
 
+class FollowUp(StrEnum):
+    """What a prompt does to what its user still has in the same lane.
+
+    `QUEUE` waits its turn. `REPLACE` stops the running turn and drops the waiting ones. `MERGE`
+    makes one turn of it and of the one that waits last.
+    """
+
+    QUEUE = "queue"
+    REPLACE = "replace"
+    MERGE = "merge"
+
+
 class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where the reply goes. Snowflakes are integers; a direct message has no guild.
 
@@ -89,6 +101,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         turn_id: `m<message id>`, `i<interaction id>` or `l<local id>`, `.2` and on for replays.
         created_ms: when the front saw the prompt, milliseconds since the epoch.
         credential: reference of a sealed credential; None uses the deployment's own key.
+        follow_up: what becomes of what the same user has in the lane.
+        merged: the turns whose prompts stand in `messages` before the last, oldest first.
     """
 
     __repr__ = told_by_size
@@ -108,6 +122,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     delivery_mode: str = "paragraph"
     replay_of: str | None = None
     persona: str | None = None
+    follow_up: FollowUp = FollowUp.QUEUE
+    merged: tuple[str, ...] = ()
 
     @property
     def fairness_key(self) -> str:

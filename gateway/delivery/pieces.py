@@ -19,13 +19,17 @@ from shared.segments import (
 )
 
 
-def pieces_of(event: TurnEvent, notices: Notices, *, locale: str) -> tuple[str, ...]:
+def pieces_of(
+    event: TurnEvent, notices: Notices, *, locale: str, is_command: bool = False
+) -> tuple[str, ...]:
     """The texts of an event, in order; none for events that show nothing."""
     match event:
         case SegmentReady():
             return _of_segment(event.segment)
         case TurnDone():
-            notice = notices.of_done(event, is_silent=event.count == 0, locale=locale)
+            notice = notices.of_done(
+                event, is_silent=event.count == 0, locale=locale, is_command=is_command
+            )
             return () if notice is None else (notice,)
         case TurnFailed():
             return (notices.of_failed(event, locale=locale),)

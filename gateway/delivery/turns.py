@@ -126,7 +126,11 @@ class TurnDelivery:
             # more; who leads after us must know better, too.
             await self._write(turn, envelope, turn.whole())
             return
-        pieces = pieces_of(envelope.event, self._around.notices, locale=envelope.route.locale)
+        route = envelope.route
+        is_command = route.interaction is not None
+        pieces = pieces_of(
+            envelope.event, self._around.notices, locale=route.locale, is_command=is_command
+        )
         patch = turn.feed(envelope, pieces)
         if patch is not None:
             self._log_unknown_notes(envelope)

@@ -11,7 +11,7 @@ from shared import keys
 from shared.causes import Cause
 from shared.config import Settings
 from shared.failures import FailureCategory, Fault
-from shared.segments import AttemptSuperseded, TurnDone, TurnEvent, TurnFailed
+from shared.segments import MERGED, REPLACED, AttemptSuperseded, TurnDone, TurnEvent, TurnFailed
 from shared.turns import TurnState
 from shared.wire import encode_json
 
@@ -35,7 +35,7 @@ PLACEHOLDER = -1
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What the scripts need to know. `crash` is `supersede` or `notice`.
 
-    The last five are events in JSON; `@count@`, `@attempt@` and `@by@` are filled in by the
+    The last seven are events in JSON; `@count@`, `@attempt@` and `@by@` are filled in by the
     scripts, which know the numbers.
     """
 
@@ -59,6 +59,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     dead_max: int = keys.DEAD_MAX_TURNS
     superseded: str = ""
     cancelled: str = ""
+    replaced: str = ""
+    merged: str = ""
     expired: str = ""
     lost: str = ""
     dead: str = ""
@@ -76,7 +78,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             run_ms=deadline_ms,
             crash=settings.crash_policy,
             superseded=_superseded(),
-            cancelled=_counted(TurnDone(count=PLACEHOLDER, state=TurnState.CANCELLED)),
+            cancelled=_cancelled(),
+            replaced=_cancelled(REPLACED),
+            merged=_cancelled(MERGED),
             expired=_counted(
                 _failed(
                     Cause.REQUEST_TIMEOUT, FailureCategory.TIMEOUT, "No worker was free in time."
@@ -85,6 +89,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             lost=_counted(_lost(TurnState.FAILED)),
             dead=_counted(_lost(TurnState.DEAD)),
         )
+
+
+def _cancelled(*notes: str) -> str:
+    return _counted(TurnDone(count=PLACEHOLDER, state=TurnState.CANCELLED, notes=notes))
 
 
 def _lost(state: TurnState) -> TurnFailed:

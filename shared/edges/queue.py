@@ -19,14 +19,26 @@ from shared.config import Settings
 from shared.edges.policy import OUT_MAX_ENTRIES, Policy, counted_event
 from shared.edges.redis import within
 from shared.edges.scripting import Script
-from shared.errors import StoreFull
+from shared.errors import RequestTooLarge, StoreFull, WireError
 from shared.keys import Keys
+from shared.merging import merged
 from shared.segments import TurnDone, TurnEvent, TurnFailed
-from shared.turns import AttemptToken, CredentialSource, TurnOutcome, TurnRequest, TurnState
-from shared.wire import encode_json, encode_msgpack, encode_turn_request
+from shared.turns import (
+    AttemptToken,
+    CredentialSource,
+    FollowUp,
+    TurnOutcome,
+    TurnRequest,
+    TurnState,
+)
+from shared.wire import decode_turn_request, encode_json, encode_msgpack, encode_turn_request
 
 RUN_TURN = "run_turn"
 """The job function that a worker must have."""
+
+
+MOVED = "moved"
+"""Admission's word for a merge that came too late; nothing happened."""
 
 
 class Admission(StrEnum):
@@ -136,18 +148,42 @@ class TurnQueue:
 
         After `StoreUnavailable` the turn may have been taken all the same: ask again, and
         `DUPLICATE` means that it was. A server without memory for it answers `FULL`, like a full
-        queue.
+        queue. What its user still has in the lane is dealt with as its `follow_up` says.
 
         Raises:
             RequestTooLarge: more than 256 KiB.
         """
+        if request.follow_up is FollowUp.MERGE:
+            answer = await self._merge(request)
+            if answer is not None:
+                return answer
+        return Admission(await self._admitted(request))
+
+    async def _merge(self, request: TurnRequest) -> Admission | None:
+        """Takes it together with the turn that waits last; None where it must stand alone."""
+        while (older := await self._last_waiting(request)) is not None:
+            both = merged(older, request)
+            if both is None:
+                return None
+            try:
+                answer = await self._admitted(both, takes_in=older.turn_id)
+            except RequestTooLarge:
+                return None
+            if answer != MOVED:
+                return Admission(answer)
+        return None
+
+    async def _admitted(self, request: TurnRequest, *, takes_in: str = "") -> str:
         payload = encode_turn_request(request)
         route, tid = request.route, request.turn_id
+        follow_up = request.follow_up
+        if not takes_in and follow_up is FollowUp.MERGE:
+            follow_up = FollowUp.QUEUE
         keys = [self.keys.turn(tid), self.keys.mark(tid), self.keys.job(tid)]
         args: list[str | bytes | int] = [
             tid,
             request.fairness_key,
-            str(route.channel_id),
+            lane_of(request),
             provider_key(request),
             self.keys.out_of(route.channel_id),
             secrets.token_hex(4),
@@ -155,11 +191,33 @@ class TurnQueue:
             encode_json(route),
             encode_json(_facts(request)),
             job_payload(tid, request.created_ms),
+            str(route.user_id),
+            follow_up,
+            takes_in,
         ]
         try:
-            return Admission(_text(await self._run(self._admit, keys, args)))
+            return _text(await self._run(self._admit, keys, args))
         except StoreFull:
             return Admission.FULL
+
+    async def _last_waiting(self, request: TurnRequest) -> TurnRequest | None:
+        """The turn that a follow-up could be merged with: its user's, last in the lane, fresh."""
+        lane = self.keys.lane(lane_of(request))
+        last: bytes | None = await within(self.redis.lindex(lane, -1))
+        if last is None:
+            return None
+        names = ["state", "attempt", "user", "request"]
+        found: list[bytes | None] = await within(
+            self.redis.hmget(self.keys.turn(_text(last)), names)
+        )
+        state, attempt, user = (_text(one or b"") for one in found[:3])
+        is_fresh = (state, attempt) == (TurnState.QUEUED, "0")
+        if not is_fresh or user != str(request.route.user_id) or found[3] is None:
+            return None
+        try:
+            return decode_turn_request(found[3])
+        except WireError:
+            return None  # of another version: it is answered apart, if at all
 
     async def claim(self, worker_id: str, n: int, claim: str | None = None) -> list[Claimed]:
         """Takes up to `n` turns for a worker, each with a lease.
@@ -254,6 +312,11 @@ class TurnQueue:
         keys, args = [self.keys.turn(turn_id)], [turn_id]
         return Cancelled(_text(await self._run(self._cancel, keys, list(args))))
 
+    async def stop_note(self, token: AttemptToken) -> str:
+        """Why a running turn is stopped, as a note of its end: `replaced`, or nothing."""
+        why: bytes | None = await within(self.redis.hget(self.keys.turn(token.turn_id), "why"))
+        return _text(why or b"")
+
     async def accepted(self, token: AttemptToken) -> int | None:
         """How many segments of the attempt the server knows; None when fenced."""
         names = ["state", "attempt", "claim", "seq"]
@@ -285,6 +348,11 @@ class TurnQueue:
 def new_claim() -> str:
     """The random half of a fencing token."""
     return secrets.token_hex(4)
+
+
+def lane_of(request: TurnRequest) -> str:
+    """The lane of a turn: one of its turns runs at a time, in order."""
+    return str(request.route.channel_id)
 
 
 def provider_key(request: TurnRequest) -> str:

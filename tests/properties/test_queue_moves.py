@@ -16,7 +16,7 @@ from shared.edges.queue import Admission, Appended, Cancelled, Finished, TurnQue
 from shared.edges.redis import connect, within
 from shared.keys import Keys
 from shared.segments import AttemptSuperseded, Envelope, SegmentReady, TurnDone
-from shared.turns import AttemptToken, Target
+from shared.turns import AttemptToken, FollowUp, Target
 from tests.support.servers import RedisServer, flavors, running_server
 from tests.support.turns import out_entries, segment, turn
 
@@ -28,6 +28,8 @@ WITHOUT_TTL = ("out:", "dead", "failed", "totals", "wake")
 MOVES = [
     "admit",
     "admit",
+    "replace",
+    "merge",
     "claim",
     "claim",
     "append",
@@ -39,6 +41,11 @@ MOVES = [
     "cancel",
     "zombie",
 ]
+FOLLOW_UPS = {
+    "admit": FollowUp.QUEUE,
+    "replace": FollowUp.REPLACE,
+    "merge": FollowUp.MERGE,
+}
 Move = tuple[str, int, int]
 moves = st.lists(
     st.tuples(st.sampled_from(MOVES), st.integers(0, 5), st.integers(0, 5)), min_size=5, max_size=80
@@ -68,8 +75,8 @@ class Play:
         self.stopped_waiting: set[str] = set()
 
     async def move(self, name: str, a: int, b: int) -> None:
-        if name == "admit":
-            await self.admit(a, b)
+        if name in FOLLOW_UPS:
+            await self.admit(a, b, FOLLOW_UPS[name])
         elif name == "claim":
             await self.claim(1 + a % 3)
         elif name == "zombie":
@@ -80,14 +87,20 @@ class Play:
             turn_id = sorted(self.running)[a % len(self.running)]
             await getattr(self, name)(turn_id, self.running[turn_id])
 
-    async def admit(self, guild: int, channel: int) -> None:
+    async def admit(self, guild: int, channel: int, follow_up: FollowUp) -> None:
         turn_id = f"l{len(self.lane_of)}"
         lane = guild % 3 * 10 + channel % 2
         target = Target(provider=f"p{channel % 3 % 2}", model="m")
-        request = turn(turn_id, channel=lane, guild=guild % 3, target=target)
+        request = turn(turn_id, channel=lane, guild=guild % 3, target=target, follow_up=follow_up)
+        before = await self.waiting(lane)
         if await self.queue.admit(request) is Admission.ACCEPTED:
             self.accepted[lane].append(turn_id)
             self.lane_of[turn_id] = lane
+            self.stopped_waiting |= before - await self.waiting(lane)
+
+    async def waiting(self, lane: int) -> set[str]:
+        found = await within(self.redis.lrange(self.keys.lane(str(lane)), 0, -1))
+        return {turn_id.decode() for turn_id in found}
 
     async def claim(self, n: int) -> None:
         for claimed in await self.queue.claim("w", n):

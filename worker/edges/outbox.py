@@ -9,13 +9,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import msgspec
+
 from shared.edges.queue import Appended, Finished, TurnQueue
 from shared.edges.records import TurnRecords
 from shared.errors import Fenced, FleetError, StoreError, StoreUnavailable
 from shared.failures import FaultDetails
 from shared.logs import fields
 from shared.segments import Segment, SegmentReady, TurnDone, TurnFailed
-from shared.turns import AttemptToken, TurnOutcome
+from shared.turns import AttemptToken, TurnOutcome, TurnState
 from worker.edges.fleet.lease import Lease
 
 FIRST_WAIT_S = 0.05
@@ -130,6 +132,9 @@ class Outbox:
             log.warning("details.lost", extra=fields(report_id=report_id, reason=str(exc)))
 
     async def _finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
+        if isinstance(event, TurnDone) and event.state is TurnState.CANCELLED:
+            note = await self._until_answered(lambda: self._queue.stop_note(self.token))
+            event = msgspec.structs.replace(event, notes=(*event.notes, *filter(None, [note])))
         while True:
             answer = await self._until_answered(
                 lambda: self._queue.finish(self.token, event, outcome)

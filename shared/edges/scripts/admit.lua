@@ -1,32 +1,63 @@
 #!lua
 -- Admits a turn: its record, its place in its lane, a wake token. Once per turn id.
 --
+-- A follow-up may `replace` what the same user has in the lane: turns that wait end as cancelled,
+-- the running one is stopped. It may take in (`merge`) the turn that waits last: that one ends as
+-- cancelled, and its place is the follow-up's. Both in this one step, so that nothing is between.
+--
 -- KEYS: turn record, mark of the turn id, arq job
 -- ARGV: prefix, policy, turn id, guild (fairness key), lane, provider key, out stream,
---       nonce of this call, request (JSON), route (JSON), facts (JSON), arq job (msgpack)
--- Answers: accepted | duplicate | guild_full | full
+--       nonce of this call, request (JSON), route (JSON), facts (JSON), arq job (msgpack), user,
+--       follow-up (queue | replace | merge), the turn that it takes in (merge only)
+-- Answers: accepted | duplicate | guild_full | full | moved (the last of the lane is another turn
+--          now, or has started; nothing happened)
 -- Sent twice: the nonce in the mark tells a repeated call from a second admission.
 --@include common
-local tid, guild, lane, nonce = ARGV[3], ARGV[4], ARGV[5], ARGV[8]
+--@include running
+local tid, guild, lane, nonce, user = ARGV[3], ARGV[4], ARGV[5], ARGV[8], ARGV[13]
 local mark = redis.call('GET', KEYS[2])
 if mark then return mark == nonce and 'accepted' or 'duplicate' end
-if count(DEPTH, guild) >= POLICY.guild_depth then return 'guild_full' end
-if count(TOTALS, 'depth') >= POLICY.global_depth then return 'full' end
+
+local taken_in = ARGV[14] == 'merge' and ARGV[15] or nil
+local replaced = {}
+if taken_in then
+  local m = redis.call('HMGET', turn_key(taken_in), 'state', 'attempt')
+  local is_last = redis.call('LINDEX', lane_key(lane), -1) == taken_in
+  if not is_last or m[1] ~= 'queued' or m[2] ~= '0' then return 'moved' end
+elseif ARGV[14] == 'replace' then
+  for _, other in ipairs(redis.call('LRANGE', lane_key(lane), 0, -1)) do
+    if redis.call('HGET', turn_key(other), 'user') == user then replaced[#replaced + 1] = other end
+  end
+end
+local fewer = taken_in and 1 or #replaced
+if count(DEPTH, guild) - fewer >= POLICY.guild_depth then return 'guild_full' end
+if count(TOTALS, 'depth') - fewer >= POLICY.global_depth then return 'full' end
 
 local now = now_ms()
 redis.call('SET', KEYS[2], nonce, 'PX', POLICY.mark_ttl_ms)
 redis.call('SET', KEYS[3], ARGV[12], 'PX', POLICY.turn_ttl_ms)
 redis.call('HSET', KEYS[1], 'guild', guild, 'lane', lane, 'key', ARGV[6], 'out', ARGV[7],
-  'request', ARGV[9], 'route', ARGV[10], 'facts', ARGV[11], 'state', 'queued', 'attempt', '0',
-  'claim', '', 'seq', '0', 'shown', '0', 'tools', '0', 'crashes', '0', 'cancel', '0', 'worker', '-',
-  'enqueued', now, 'deadline', now + POLICY.wait_ms)
+  'request', ARGV[9], 'route', ARGV[10], 'facts', ARGV[11], 'user', user, 'state', 'queued',
+  'attempt', '0', 'claim', '', 'seq', '0', 'shown', '0', 'tools', '0', 'crashes', '0',
+  'cancel', '0', 'worker', '-', 'enqueued', now, 'deadline', now + POLICY.wait_ms)
 redis.call('PEXPIRE', KEYS[1], POLICY.turn_ttl_ms)
 redis.call('HINCRBY', DEPTH, guild, 1)
 redis.call('HINCRBY', TOTALS, 'depth', 1)
 note(tid, now, 'admitted', '0', '-')
-if redis.call('RPUSH', lane_key(lane), tid) == 1 and redis.call('HEXISTS', RUN_LANE, lane) == 0 then
+if taken_in then
+  -- The place in the lane stays, and with it the lane's place in the ring or in a parking.
+  redis.call('LSET', lane_key(lane), -1, tid)
+  settle(taken_in, now, 'cancelled', POLICY.merged, '')
+  return 'accepted'
+end
+for _, other in ipairs(replaced) do withdraw(other, now, POLICY.replaced) end
+local runs = redis.call('HGET', RUN_LANE, lane)
+if ARGV[14] == 'replace' and runs and redis.call('HGET', turn_key(runs), 'user') == user then
+  stop_running(runs, 'replaced')
+end
+if redis.call('RPUSH', lane_key(lane), tid) == 1 and not runs then
   redis.call('RPUSH', guild_key(guild), lane)
   enter(guild)
-  wake()
 end
+wake()
 return 'accepted'

@@ -21,6 +21,35 @@ local function pass_on(key)
   if count(RUN_KEY, key) < POLICY.key_running then unpark(key) end
 end
 
+-- Takes a waiting turn out of its lane and ends it; its lane goes on.
+local function withdraw(tid, now, event)
+  local m = redis.call('HMGET', turn_key(tid), 'guild', 'lane', 'key')
+  local guild, lane = m[1], m[2]
+  local was_head = redis.call('LINDEX', lane_key(lane), 0) == tid
+  redis.call('LREM', lane_key(lane), 1, tid)
+  if redis.call('LLEN', lane_key(lane)) == 0 then
+    redis.call('LREM', guild_key(guild), 1, lane)
+    if redis.call('LLEN', guild_key(guild)) == 0 then redis.call('ZREM', RING, guild) end
+  end
+  if was_head and redis.call('LREM', parked_key(m[3]), 1, guild .. '|' .. lane) > 0 then
+    -- The lane waited for the key of the turn that is gone; its next turn may have another.
+    if redis.call('LLEN', lane_key(lane)) > 0 then
+      redis.call('RPUSH', guild_key(guild), lane)
+      enter(guild)
+    end
+  end
+  settle(tid, now, 'cancelled', event, '')
+  pass_on(m[3])
+end
+
+-- Asks the worker of a running turn to stop it. `why` is a note of its terminal event, or ''.
+local function stop_running(tid, why)
+  local control = PREFIX .. 'ctl:' .. redis.call('HGET', turn_key(tid), 'worker')
+  redis.call('HSET', turn_key(tid), 'cancel', '1', 'why', why)
+  redis.call('RPUSH', control, tid)
+  redis.call('PEXPIRE', control, POLICY.control_ttl_ms)
+end
+
 -- Frees the slot of a running turn. With `back` the turn returns to the head of its lane.
 local function free(tid, back)
   local m = redis.call('HMGET', turn_key(tid), 'guild', 'lane', 'key')
@@ -47,7 +76,8 @@ local function hand_back(tid, now, crashed)
   local can_supersede = POLICY.crash == 'supersede' and m[3] == '0' and now < tonumber(m[4])
   local state, event
   if m[1] == '1' then
-    state, event = 'cancelled', POLICY.cancelled
+    state = 'cancelled'
+    event = redis.call('HGET', key, 'why') == 'replaced' and POLICY.replaced or POLICY.cancelled
   elseif crashes >= POLICY.max_crashes then
     state, event = 'dead', POLICY.dead
   elseif tonumber(m[2]) > 0 and not can_supersede then

@@ -1,6 +1,7 @@
 import asyncio
 from contextlib import suppress
 
+import msgspec
 import pytest
 from redis.asyncio import Redis
 
@@ -9,8 +10,8 @@ from shared.edges.records import TurnRecords
 from shared.edges.redis import within
 from shared.errors import Fenced, FleetError
 from shared.keys import Keys
-from shared.segments import Segment, SegmentReady, TurnDone, TurnFailed
-from shared.turns import TurnOutcome, TurnState
+from shared.segments import REPLACED, Segment, SegmentReady, TurnDone, TurnFailed
+from shared.turns import FollowUp, TurnOutcome, TurnState
 from tests.support.servers import RedisServer
 from tests.support.turns import admit_and_claim, claim_one, out_entries, segment, turn
 from worker.edges.fleet.lease import Lease
@@ -171,6 +172,19 @@ async def test_a_cancelled_finish_of_a_fenced_turn_is_just_cancelled(
     await asyncio.wait({finishing})
     assert finishing.cancelled()
     assert lease.lost.is_set()
+
+
+async def test_a_replaced_turn_says_so_at_its_end(
+    outbox: Outbox, queue: TurnQueue, client: Redis, keys: Keys
+):
+    await queue.admit(turn("l2", follow_up=FollowUp.REPLACE))
+    outcome = msgspec.structs.replace(OUTCOME, state=TurnState.CANCELLED)
+    await outbox.finish(TurnDone(count=0, state=TurnState.CANCELLED), outcome)
+    (end,) = await out_entries(client, keys)
+    assert (end.turn_id, end.event) == (
+        "l1",
+        TurnDone(count=0, state=TurnState.CANCELLED, notes=(REPLACED,)),
+    )
 
 
 async def test_a_recording_is_kept_beside_the_turn(

@@ -41,6 +41,12 @@ def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> Se
         (TurnDone(count=0), EMPTY_REPLY),
         (TurnDone(count=0, notes=("empty_reply",)), EMPTY_REPLY),
         (TurnDone(count=1, state=TurnState.CANCELLED), STOPPED),
+        (
+            TurnDone(count=1, state=TurnState.CANCELLED, notes=("replaced",)),
+            "-# Stopped for your next message.",
+        ),
+        (TurnDone(count=0, state=TurnState.CANCELLED, notes=("replaced",)), None),
+        (TurnDone(count=0, state=TurnState.CANCELLED, notes=("merged",)), None),
         (TurnDone(count=1, notes=("cut_off",)), f"-# {CUT_OFF}"),
         (TurnDone(count=1, notes=("of_a_newer_worker",)), None),
         (
@@ -61,6 +67,9 @@ def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> Se
         "empty",
         "said to be empty",
         "stopped",
+        "replaced while it was shown",
+        "replaced while it waited",
+        "merged",
         "note",
         "unknown note",
         "length",
@@ -71,6 +80,14 @@ def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> Se
 def test_the_end_of_a_reply_says_what_is_missing(event, notice):
     assert NOTICES.of_done(event, is_silent=event.count == 0, locale="en") == notice
     assert pieces_of(event, NOTICES, locale="en") == (() if notice is None else (notice,))
+
+
+@pytest.mark.parametrize("note", ["replaced", "merged"])
+def test_a_command_is_told_that_the_next_message_is_answered(note):
+    event = TurnDone(count=0, state=TurnState.CANCELLED, notes=(note,))
+    (text,) = pieces_of(event, NOTICES, locale="en", is_command=True)
+    assert text.startswith("-# ")
+    assert unknown_notes(event) == ()
 
 
 def test_a_failure_says_headline_tips_and_whose_fault_it_was():
