@@ -24,6 +24,7 @@ from redis.asyncio import Redis
 from gateway.delivery.courier import Courier, Echoes
 from gateway.delivery.partition import PartitionDelivery
 from gateway.delivery.turns import Surroundings
+from gateway.edges.checkup import Checkup
 from gateway.edges.clock import SystemClock
 from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_connection import DiscordOptions
@@ -41,6 +42,7 @@ from gateway.notices import Notices
 from gateway.recall import Recall
 from gateway.typist import Typist
 from shared.config import Settings, data_dir
+from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
@@ -98,12 +100,19 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
             ),
         )
         try:
-            async with asyncio.TaskGroup() as group, typist.running():
+            checkup = Checkup(parts.redis, stop)
+            paths = _paths(checkup)
+            async with (
+                asyncio.TaskGroup() as group,
+                typist.running(),
+                serving(settings.health_listen, paths),
+            ):
                 around = _surroundings(parts, fronts, echoes, typist)
                 background = [
                     group.create_task(parts.reporter.run(), name="reporter"),
                     group.create_task(_beat(parts), name="beat"),
                     group.create_task(recall.run(), name="recall"),
+                    group.create_task(checkup.run(), name="checkup"),
                 ]
                 takers = [
                     group.create_task(_take(parts, front, recall, echoes, typist), name="intake")
@@ -167,6 +176,18 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
     finally:
         await blocking.aclose()
         await redis.aclose()
+
+
+def _paths(checkup: Checkup) -> dict[str, Path]:
+    """What the health server shows."""
+
+    async def healthz() -> Answer:
+        return verdict(checkup.living())
+
+    async def readyz() -> Answer:
+        return verdict(await checkup.readiness())
+
+    return {"/healthz": healthz, "/readyz": readyz}
 
 
 def _fronts(parts: Parts) -> dict[Front, ChannelFront]:
@@ -253,7 +274,6 @@ async def _beat(parts: Parts) -> None:
         await asyncio.sleep(BEAT_S)
 
 
-            follow_up=settings.follow_up,
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 

@@ -11,6 +11,7 @@ import os
 import random
 import secrets
 import socket
+import time
 from collections.abc import AsyncIterator, Mapping
 
 import msgspec
@@ -18,6 +19,7 @@ from redis.asyncio import Redis
 
 from shared.config import Settings, data_dir
 from shared.edges.credentials import CredentialStore, opening_keys_path
+from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
@@ -29,6 +31,7 @@ from shared.keys import Keys
 from shared.logs import fields, watch_loop
 from shared.secrets import Secret
 from worker.edges.clock import SystemClock
+from worker.edges.fleet.checkup import living, readiness
 from worker.edges.fleet.mishaps import Mishap, report_of
 from worker.edges.fleet.worker import FleetWorker
 from worker.edges.guard import guard_of
@@ -87,7 +90,8 @@ async def serve(settings: Settings, environ: Mapping[str, str]) -> None:
         log.info("worker.started", extra=fields(worker_id=parts.worker_id, slots=settings.slots))
         try:
             await servers.first_tries()
-            await worker.serve()
+            async with serving(settings.health_listen, _paths(worker, parts)):
+                await worker.serve()
         finally:
             await _end(tending)
             await _end(resending)
@@ -98,6 +102,18 @@ async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+def _paths(worker: FleetWorker, parts: Parts) -> dict[str, Path]:
+    """What the health server shows."""
+
+    async def healthz() -> Answer:
+        return verdict(await living(worker, parts.redis))
+
+    async def readyz() -> Answer:
+        return verdict(await readiness(worker, parts.redis))
+
+    return {"/healthz": healthz, "/readyz": readyz}
 
 
 def _worker(parts: Parts) -> FleetWorker:
@@ -122,7 +138,9 @@ def _worker(parts: Parts) -> FleetWorker:
             slots=parts.settings.slots,
             running=len(worker.holdings),
             is_draining=worker.is_draining,
+            is_cordoned=worker.is_cordoned,
             loop_lag_ms=round(worker.loop_lag_s * 1000),
+            looked_ms=round((time.monotonic() - worker.looked_s) * 1000),
         )
         await parts.records.report_process(record)
 

@@ -98,6 +98,9 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     running: int = 0
     is_draining: bool = False
     loop_lag_ms: int = 0
+    is_cordoned: bool = False
+    looked_ms: int = 0
+    """Milliseconds since it last looked for turns and was answered, or had no slot to look for."""
 
 
 class _Shown(msgspec.Struct, frozen=True):

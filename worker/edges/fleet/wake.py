@@ -1,7 +1,7 @@
 """Waiting for work and for stops on one blocking connection.
 
-Comes in: the wake list of the cell and the control list of the worker. Goes out: what woke it.
-`FleetWorker` uses it.
+Comes in: the wake list of the cell and the control list of the worker, with stops and operators'
+orders. Goes out: what woke it. `FleetWorker` uses it.
 
 Lists rather than pub/sub: one token wakes one worker, and neither token nor stop is lost while the
 connection is being made again. What is lost with a dying connection costs no more than the poll
@@ -12,6 +12,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from shared.edges.orders import ORDERS, Order
 from shared.edges.redis import MAX_BLOCK_S, within
 from shared.keys import CONTROL_TTL_MS, Keys
 
@@ -48,7 +49,7 @@ class WakeListener:
         self._wake = keys.wake
         self._control = keys.control(worker_id)
 
-    async def wait(self, *, for_turns: bool) -> Woken | Stop | None:
+    async def wait(self, *, for_turns: bool) -> Woken | Stop | Order | None:
         """What happened next; None after `MAX_BLOCK_S` or a poke.
 
         Args:
@@ -62,8 +63,10 @@ class WakeListener:
         answer: Any = await within(self._blocking.blpop(names, timeout=int(MAX_BLOCK_S)))
         if answer is None or answer[1] == POKE:
             return None
-        name, value = answer
-        return Woken() if name.decode() == self._wake else Stop(value.decode())
+        name, word = answer[0].decode(), answer[1].decode()
+        if name == self._wake:
+            return Woken()
+        return Order(word) if word in ORDERS else Stop(word)
 
     async def poke(self) -> None:
         """Ends a `wait` of this worker, so that the next one asks for other lists."""

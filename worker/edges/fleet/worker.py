@@ -16,7 +16,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, assert_never
 
 from arq.worker import Function, Worker, func
 from redis import exceptions as errors
@@ -24,13 +24,14 @@ from redis.asyncio import Redis
 
 from shared.causes import Cause
 from shared.config import Settings
+from shared.edges.orders import Order
 from shared.edges.policy import BEAT_S, REAP_S
 from shared.edges.queue import Claimed, GivenBack, TurnQueue, new_claim
 from shared.errors import Fenced, StoreError, StoreUnavailable
 from shared.logs import fields
+from worker.edges.fleet.hooks import OnMishap, Reaper, Teller, nothing, safely
 from worker.edges.fleet.jobs import arq_client, decode_job, encode_job, reason_of, refuse_pickle
 from worker.edges.fleet.lease import Holdings, Lease
-from worker.edges.fleet.mishaps import Mishap
 from worker.edges.fleet.outage import Outage
 from worker.edges.fleet.settle import settle
 from worker.edges.fleet.wake import Stop, WakeListener, Woken
@@ -43,8 +44,6 @@ JOB_MARGIN_S = 30.0
 """arq's time limit beyond the turn's own deadline: it ends jobs that ignore theirs."""
 CLEANUP_S = 5.0
 """What cancelled jobs get to close their streams before the worker leaves them to the reaper."""
-HOOK_LIMIT_S = 5.0
-"""What a report gets: more than a slow Redis needs, and the next one waits behind it."""
 RETRY_S = 0.2
 """Between tries while Redis is away: soon enough to beat before anyone reaps."""
 ENOUGH_TRIES = 1_000_000
@@ -55,12 +54,7 @@ AWAY = (errors.ConnectionError, errors.TimeoutError, OSError)
 
 log = logging.getLogger(__name__)
 
-OnMishap = Callable[[Mishap], Awaitable[None]]
 OnBeat = Callable[["FleetWorker"], Awaitable[None]]
-
-
-async def _nothing(*_: object) -> None:
-    """A hook that does nothing."""
 
 
 class FleetWorker(Worker):
@@ -87,8 +81,8 @@ class FleetWorker(Worker):
         blocking: Redis,
         settings: Settings,
         worker_id: str,
-        on_mishap: OnMishap = _nothing,
-        on_beat: OnBeat = _nothing,
+        on_mishap: OnMishap = nothing,
+        on_beat: OnBeat = nothing,
         ctx: dict[Any, Any] | None = None,
         beat_s: float = BEAT_S,
         reap_s: float = REAP_S,
@@ -97,11 +91,13 @@ class FleetWorker(Worker):
         self.worker_id = worker_id
         self.holdings = Holdings()
         self.loop_lag_s = 0.0
-        self.last_claim_s = time.monotonic()
+        self.looked_s = time.monotonic()
+        """When it last looked for turns and was answered, or had no slot to look for."""
+        self.is_cordoned = False
+        """An operator lets it take nothing new; what runs goes on."""
         self._drain_s = settings.drain_s
         self._beat_s = beat_s
-        self._reap_s = reap_s
-        self._on_mishap = on_mishap
+        self._teller = Teller(on_mishap)
         self._on_beat = on_beat
         self._listener = WakeListener(queue.redis, blocking, queue.keys, worker_id)
         self._claiming = asyncio.Lock()
@@ -110,6 +106,7 @@ class FleetWorker(Worker):
         self._hurry = asyncio.Event()
         self._waits_for_turns = False
         self.outage = Outage()
+        self._reaper = Reaper(queue, self._teller, self.outage, reap_s)
         self._claim_id = new_claim()
         client = arq_client(queue.redis)
         refuse_pickle(client)
@@ -133,7 +130,8 @@ class FleetWorker(Worker):
     @property
     def has_free_slot(self) -> bool:
         """Whether this worker would take a turn now."""
-        return self.allow_pick_jobs and self.job_counter < self.max_jobs
+        takes = self.allow_pick_jobs and not self.is_cordoned
+        return takes and self.job_counter < self.max_jobs
 
     @property
     def is_draining(self) -> bool:
@@ -155,7 +153,7 @@ class FleetWorker(Worker):
             self.loop.add_signal_handler(number, self.drain)
         try:
             async with asyncio.TaskGroup() as group:
-                works = [self._host, self._wake_loop, self._refill_loop, self._reap_loop]
+                works = [self._host, self._wake_loop, self._refill_loop, self._reaper.run]
                 takers = [group.create_task(w(), name=w.__name__) for w in works]
                 beats = group.create_task(self._beat_loop(), name="beats")
                 await self._drain_asked.wait()
@@ -212,9 +210,10 @@ class FleetWorker(Worker):
 
     async def _poll_iteration(self) -> None:
         async with self._claiming:
-            n = min(self.max_jobs - self.job_counter, MAX_CLAIM)
-            if not self.allow_pick_jobs or n <= 0:
+            if not self.has_free_slot:
+                self.looked_s = time.monotonic()
                 return
+            n = min(self.max_jobs - self.job_counter, MAX_CLAIM)
             try:
                 claimed = await self.queue.claim(self.worker_id, n, self._claim_id)
             except StoreError as exc:
@@ -223,7 +222,7 @@ class FleetWorker(Worker):
                 return
             self._claim_id = new_claim()
             self.outage.ended()
-            self.last_claim_s = time.monotonic()
+            self.looked_s = time.monotonic()
             for turn in claimed:
                 await self._start(turn)
 
@@ -318,7 +317,9 @@ class FleetWorker(Worker):
                 await asyncio.sleep(RETRY_S)
                 continue
             if reason is not None:
-                await self._tell(Cause.INTERNAL_ERROR, lease.turn_id, reason, GivenBack.FAILED)
+                await self._teller.tell(
+                    Cause.INTERNAL_ERROR, lease.turn_id, reason, GivenBack.FAILED
+                )
             return
 
     # Loops
@@ -337,8 +338,24 @@ class FleetWorker(Worker):
                     await self._poll_iteration()
                 case Stop():
                     self.holdings.stop(woken.turn_id)
+                case Order():
+                    self._obey(woken)
                 case None:
                     pass
+
+    def _obey(self, order: Order) -> None:
+        """Does what an operator wants of this worker."""
+        log.warning("worker.ordered", extra=fields(worker_id=self.worker_id, order=order))
+        match order:
+            case Order.DRAIN:
+                if not self.is_draining:  # an order twice must not hurry it
+                    self.drain()
+            case Order.CORDON:
+                self.is_cordoned = True
+            case Order.UNCORDON:
+                self.is_cordoned = False
+            case _:
+                assert_never(order)
 
     async def _refill_loop(self) -> None:
         """After a full worker has a slot again: it did not listen for turns meanwhile."""
@@ -372,29 +389,4 @@ class FleetWorker(Worker):
             self.outage.ended()
             for lease in lost:
                 log.warning("turn.lost", extra=fields(turn_id=lease.turn_id))
-            await self._safely(self._on_beat(self), self._beat_s / 2)
-
-    async def _reap_loop(self) -> None:
-        while True:
-            await asyncio.sleep(self._reap_s)
-            try:
-                reaped = await self.queue.reap()
-            except StoreError as exc:
-                self.outage.began(exc)
-                continue
-            for turn_id, became in reaped:
-                await self._tell(Cause.WORKER_LOST, turn_id, "its worker went silent", became)
-
-    # Saying so
-
-    async def _tell(self, cause: Cause, turn_id: str, reason: str, became: GivenBack) -> None:
-        mishap = Mishap(cause=cause, turn_id=turn_id, reason=reason, became=became)
-        await self._safely(self._on_mishap(mishap), HOOK_LIMIT_S)
-
-    async def _safely(self, hook: Awaitable[None], limit_s: float) -> None:
-        """Awaits a hook, whose failure or sloth is not the worker's."""
-        try:
-            async with asyncio.timeout(limit_s):
-                await hook
-        except Exception:
-            log.exception("worker.hook_failed")
+            await safely(self._on_beat(self), self._beat_s / 2)
