@@ -13,7 +13,6 @@ import msgspec
 import platformdirs
 
 from shared.errors import ConfigError
-from shared.secret_files import with_files
 from shared.turns import FollowUp
 
 PREFIX = "TURNFLEET_"
