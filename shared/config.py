@@ -23,6 +23,9 @@ NOT_SETTINGS = ("TURNFLEET_CORPUS", "TURNFLEET_TEST_", "TURNFLEET_BENCH_", "TURN
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every setting, its default, and why that one."""
 
+    config: str | None = None
+    """The file with providers, models, routes, personas and limits (docs/configuration.md); None
+    looks for `turnfleet.toml` here, then in `data_dir`."""
     redis_url: str | None = None
     """Redis 7.0+ or Valkey; None starts the embedded server in `data_dir`."""
     database_url: str | None = None
@@ -87,10 +90,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
-    """Reads the settings of a process.
+    """Reads the settings of a process from the environment alone.
+
+    `shared.configuration.loading.load` reads the file too, and is what processes begin with.
 
     Raises:
         ConfigError: an unknown or unreadable variable; the message says which and what to do.
+    """
+    return settings_from(named_settings(environ))
+
+
+def named_settings(environ: Mapping[str, str]) -> dict[str, object]:
+    """What the environment sets, by the names of the fields.
+
+    Raises:
+        ConfigError: an unknown variable, or one that is no JSON.
     """
     known = {field.name for field in msgspec.structs.fields(Settings)}
     values: dict[str, object] = {}
@@ -103,6 +117,15 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
             hint = f"did you mean {PREFIX}{near[0].upper()}?" if near else "remove it"
             raise ConfigError(f"unknown setting {name}: {hint}")
         values[field] = _json_or_text(field, text)
+    return values
+
+
+def settings_from(values: Mapping[str, object]) -> Settings:
+    """Settings with these values, all others at their defaults.
+
+    Raises:
+        ConfigError: a value is wrong; the message names its variable.
+    """
     try:
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as exc:
