@@ -21,21 +21,13 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import text
 
-from ops.console.queries import facets, hourly
 from ops.store.engine import Database, database_url
 from ops.store.errors import Record, write_reports
 from ops.store.ledger import UsedBy, used
 from ops.store.migrate import upgrade
-from ops.triage import (
-    ErrorFilter,
-    RateBy,
-    error_detail,
-    find_error,
-    list_errors,
-    rates,
-    spikes,
-    top_causes,
-)
+from ops.triage.causes import facets, hourly, spikes, top_causes
+from ops.triage.errors import ErrorFilter, error_detail, find_error, list_errors
+from ops.triage.rates import RateBy, rates
 from shared.summaries import TurnSummary
 from shared.turns import TurnState, Usage
 from tests.support.postgres import fresh_database, postgres_url

@@ -78,6 +78,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What running turns get after SIGTERM before they are handed back."""
     sentry_dsn: str | None = None
     """Where the recorder sends what became a row of `error_logs`; None sends nothing anywhere."""
+    sentry_url: str | None = None
+    """Sentry's pages of the organization, such as https://acme.sentry.io, for links to events."""
     health_listen: str | None = None
     """`host:port` for `/healthz`, `/readyz`, `/metrics` and `/scale`; None serves none of them."""
     redis_ca_file: str | None = None

@@ -18,7 +18,7 @@ from ops.cli.conversation import Exchange, Waiting, converse, fresh_channel
 from ops.cli.output import OutputFormat, print_records, say_block
 from ops.cli.session import Fleet, database
 from ops.cli.turns import TIMELINE_COLUMNS, timeline
-from ops.triage import ErrorFilter, ErrorRecord, list_errors
+from ops.triage.errors import ErrorFilter, ErrorRecord, list_errors
 from shared.edges.local_channel import LocalMessage
 from shared.edges.queue import Cancelled
 from shared.errors import TurnfleetError

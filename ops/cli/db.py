@@ -15,7 +15,7 @@ from ops.cli.session import database
 from ops.store.migrate import SchemaState, schema_state
 from ops.store.migrate import upgrade as bring_up
 from ops.store.retention import forget_old
-from ops.triage import count_errors
+from ops.triage.errors import count_errors
 
 app = typer.Typer(help="The operators' database.", no_args_is_help=True)
 

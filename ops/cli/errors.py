@@ -4,14 +4,16 @@ Comes in: filters from the command line. Goes out: rows of the operators' databa
 """
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from ops.cli.errors_export import export, forget
-from ops.cli.exits import Exit, NotFound
+from ops.cli.errors_import import import_
+from ops.cli.errors_top import rate, shortened, spikes_, top
+from ops.cli.exits import NotFound
 from ops.cli.output import (
     Output,
     OutputFormat,
@@ -21,29 +23,28 @@ from ops.cli.output import (
     say_block,
     say_title,
 )
-from ops.cli.session import database, span
-from ops.store.causes import Verdict, decide
-from ops.triage import (
+from ops.cli.session import database, settings_now, span
+from ops.store.causes import Verdict, decide, merge
+from ops.triage.errors import (
     MAX_ROWS,
     MIN_ID_CHARS,
     ErrorDetail,
     ErrorFilter,
     ErrorRecord,
-    Rate,
-    RateBy,
-    Spike,
-    TopCause,
     error_detail,
     find_error,
     list_errors,
-    rates,
-    spikes,
-    top_causes,
 )
+from ops.triage.repairs import Common, Step, steps_for
+from shared.edges.sentry import event_id
 from shared.errors import ConfigError
 
 app = typer.Typer(help="What failed, for whom, and why.", no_args_is_help=True)
+app.command()(top)
+app.command("spikes")(spikes_)
+app.command()(rate)
 app.command()(export)
+app.command("import")(import_)
 app.command()(forget)
 
 LIST_COLUMNS: Final = (
@@ -56,21 +57,8 @@ LIST_COLUMNS: Final = (
     "turn_id",
     "error_message",
 )
-TOP_COLUMNS: Final = (
-    "errors",
-    "guilds",
-    "keys",
-    "error_type",
-    "last_at",
-    "status",
-    "group_hash",
-    "title",
-)
-SPIKE_COLUMNS: Final = ("errors", "usual", "error_type", "group_hash", "title")
 TURN_COLUMNS: Final = ("created_at", "attempt", "error_type", "http_status", "error_message")
-RATE_SHOWN: Final = ("per_1000", "turns", "failed_turns", "cancelled", "failures", "expected")
-SHORT_CHARS: Final = 12
-"""Of ids and hashes in tables: enough to name one; `show` takes it."""
+STEP_COLUMNS: Final = ("what", "command")
 
 Since = Annotated[str, typer.Option(metavar="SPAN", help="How far back: 90s, 15m, 24h, 7d.")]
 Cause = Annotated[str | None, typer.Option(help="A cause's word, or a group's hash.")]
@@ -132,61 +120,6 @@ def list_(
 
 
 @app.command()
-def top(
-    since: Since = "24h",
-    provider: Provider = None,
-    model: Model = None,
-    guild: Guild = None,
-    worker: Worker = None,
-    limit: Limit = 20,
-    output: Output = OutputFormat.TABLE,
-) -> None:
-    """Ranks the causes: how often, and how many guilds and keys they reach."""
-    wanted = ErrorFilter(
-        since=datetime.now(UTC) - span(since),
-        provider=provider,
-        model=model,
-        guild_id=guild,
-        worker_id=worker,
-        limit=limit,
-    )
-
-    async def ask() -> list[TopCause]:
-        async with database() as opened:
-            return await top_causes(opened, wanted)
-
-    records = [_shortened(msgspec.structs.asdict(one), output) for one in asyncio.run(ask())]
-    print_records(records, TOP_COLUMNS, output, empty="No errors match.")
-
-
-@app.command("spikes")
-def spikes_(
-    window: Annotated[
-        str, typer.Option(metavar="SPAN", help="The time that is looked at.")
-    ] = "10m",
-    factor: Annotated[float, typer.Option(min=1.0, help="How many times the usual.")] = 3.0,
-    output: Output = OutputFormat.TABLE,
-) -> None:
-    """Finds causes that are much more frequent now than over the last day. Ends with 3 if any.
-
-    For cron and alerts: muted and resolved causes, and fewer than ten errors, count for nothing.
-    """
-    if (looked_at := span(window)) <= timedelta(0):
-        raise typer.BadParameter("the window must be longer than nothing")
-
-    async def ask() -> list[Spike]:
-        async with database() as opened:
-            now = datetime.now(UTC)
-            return await spikes(opened, now=now, window=looked_at, factor=factor)
-
-    found = asyncio.run(ask())
-    records = [_shortened(msgspec.structs.asdict(one), output) for one in found]
-    print_records(records, SPIKE_COLUMNS, output, empty="No spikes.")
-    if found:
-        raise typer.Exit(Exit.FOUND)
-
-
-@app.command()
 def show(
     error_id: Annotated[str, typer.Argument(help="An error's id, or its beginning or end.")],
     output: Output = OutputFormat.TABLE,
@@ -205,28 +138,6 @@ def show(
             return await error_detail(opened, found[0])
 
     _print_detail(asyncio.run(ask()), output)
-
-
-@app.command()
-def rate(
-    since: Since = "24h",
-    by: Annotated[RateBy, typer.Option(help="What is told apart.")] = RateBy.MODEL,
-    guild: Guild = None,
-    output: Output = OutputFormat.TABLE,
-) -> None:
-    """Failures per 1,000 ended turns, by whole hours; expected failures count apart."""
-    oldest = datetime.now(UTC) - span(since)
-
-    async def ask() -> list[Rate]:
-        async with database() as opened:
-            return await rates(opened, by, since=oldest, guild_id=guild)
-
-    found = asyncio.run(ask())
-    records = [
-        {by.value: one.value} | msgspec.structs.asdict(one) | {"per_1000": one.per_1000}
-        for one in found
-    ]
-    print_records(records, (by.value, *RATE_SHOWN), output, empty="No turns have ended.")
 
 
 @app.command()
@@ -258,47 +169,87 @@ def reopen(cause: Hash, note: Note = None) -> None:
     _decide(cause, Verdict(status="open", note=note))
 
 
+@app.command("merge")
+def merge_(
+    cause: Hash,
+    into: Annotated[str, typer.Argument(help="The hash of the cause that stays.")],
+) -> None:
+    """Makes two causes one: what was and will be of the first counts for the second."""
+
+    async def run() -> tuple[list[str], list[str]]:
+        async with database(read_only=False) as opened:
+            return await merge(opened, cause, into)
+
+    gone, kept = asyncio.run(run())
+    if _only(gone, cause) == _only(kept, into):
+        raise ConfigError("a cause cannot be merged into itself")
+    say(f"{gone[0]} now counts as {kept[0]}.")
+
+
 def _decide(cause: str, verdict: Verdict) -> None:
     async def run() -> list[str]:
         async with database(read_only=False) as opened:
             return await decide(opened, cause, verdict, datetime.now(UTC))
 
-    found = asyncio.run(run())
+    found = _only(asyncio.run(run()), cause)
+    say(f"{found} is {verdict.status}.")
+
+
+def _only(found: list[str], part: str) -> str:
     if not found:
-        raise NotFound(f"there is no cause {cause}; `turnfleet errors top` has them")
+        raise NotFound(f"there is no cause {part}; `turnfleet errors top` has them")
     if len(found) > 1:
-        raise ConfigError(f"several causes begin with {cause}; give more of the hash")
-    say(f"{found[0]} is {verdict.status}.")
+        raise ConfigError(f"several causes begin with {part}; give more of the hash")
+    return found[0]
 
 
 def _print_detail(detail: ErrorDetail, output: OutputFormat) -> None:
+    error = detail.error
+    elsewhere, steps = _look_at(error), _steps(error)
     if output is not OutputFormat.TABLE:
-        print_record(msgspec.to_builtins(detail), output)
+        more = {"repairs": msgspec.to_builtins(steps), "look_at": elsewhere}
+        print_record(msgspec.to_builtins(detail) | more, output)
         return
-    facts = msgspec.structs.asdict(detail.error)
+    facts = msgspec.structs.asdict(error)
     stack = facts.pop("stack_trace")
     print_record(facts, output)
     if detail.cause is not None:
         say_title("Cause")
         print_record(msgspec.structs.asdict(detail.cause), output)
     if len(detail.turn) > 1:
-        say_title(f"Failures of turn {detail.error.turn_id}")
+        say_title(f"Failures of turn {error.turn_id}")
         rows = [msgspec.structs.asdict(one) for one in detail.turn]
         print_records(rows, TURN_COLUMNS, output, empty="")
     if stack:
         say_title("Stack")
         say_block(str(stack))
+    say_title("Look at")
+    print_record(elsewhere, output)
+    say_title("What mends it")
+    print_records([msgspec.structs.asdict(step) for step in steps], STEP_COLUMNS, output, empty="")
+
+
+def _steps(error: ErrorRecord) -> list[Step]:
+    common = Common(
+        group_hash=error.group_hash,
+        provider=error.provider,
+        model=error.model,
+        key_id=error.key_id,
+        guild_id=error.guild_id,
+    )
+    return steps_for(error.error_type, common, error.turn_id)
+
+
+def _look_at(error: ErrorRecord) -> dict[str, str]:
+    """Where else there is something about an error: the log, its turn, Sentry."""
+    found = {"log": f"jq -c 'select(.id == \"{error.id}\")' LOG"}
+    if error.turn_id is not None:
+        found["log_of_turn"] = f"jq -c 'select(.turn_id == \"{error.turn_id}\")' LOG"
+        found["turn"] = f"turnfleet turns show {error.turn_id}"
+    if settings_now().sentry_url is not None:
+        found["sentry"] = f"{settings_now().sentry_url}/issues/?query={event_id(error.id)}"
+    return found
 
 
 def _listed(record: ErrorRecord, output: OutputFormat) -> dict[str, object]:
-    return _shortened(msgspec.structs.asdict(record), output)
-
-
-def _shortened(facts: dict[str, object], output: OutputFormat) -> dict[str, object]:
-    if output is not OutputFormat.TABLE:
-        return facts
-    if "id" in facts:
-        # A time-sorted id begins alike for all of an hour: its end is what tells them apart.
-        facts["id"] = str(facts["id"])[-SHORT_CHARS:]
-    facts["group_hash"] = str(facts["group_hash"])[:SHORT_CHARS]
-    return facts
+    return shortened(msgspec.structs.asdict(record), output)

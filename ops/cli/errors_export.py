@@ -21,7 +21,7 @@ from ops.cli.session import database, span
 from ops.cli.terminal import csv_cell
 from ops.store.engine import Database
 from ops.store.forgetting import forget_guild, forget_user
-from ops.triage import MAX_ROWS, ErrorFilter, ErrorRecord, list_errors
+from ops.triage.errors import MAX_ROWS, ErrorFilter, ErrorRecord, list_errors
 
 PERSONAL = ("guild_id", "channel_id", "user_id")
 _COLUMNS = tuple(field.name for field in msgspec.structs.fields(ErrorRecord))

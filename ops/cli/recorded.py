@@ -17,7 +17,7 @@ from ops.cli.session import Fleet, database, fleet
 from ops.replay.export import Source, export, tape_in, tape_of
 from ops.replay.recorded import Playback, Step, Tape, difference, play
 from ops.replay.turns import Change
-from ops.triage import MAX_ROWS, ErrorFilter, list_errors
+from ops.triage.errors import MAX_ROWS, ErrorFilter, list_errors
 from shared.errors import StoreError
 from shared.keys import FAILED_TTL_MS
 from shared.logs import secrets_of

@@ -26,6 +26,7 @@ from ops.store.errors import write_reports
 from ops.store.fingerprint import fingerprint
 from ops.store.migrate import upgrade
 from ops.store.retention import forget_old
+from ops.store.storms import Storms
 from shared.config import Settings, data_dir
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
@@ -135,8 +136,11 @@ def _recorder(parts: _Parts) -> Recorder:
         consumer=f"recorder-{socket.gethostname()}",
     )
 
+    storms = Storms()
+
     async def write(reports: Sequence[Reported]) -> int:
-        new = await write_reports(parts.database, reports, datetime.now(UTC))
+        rows = [storms.calmed(one) if isinstance(one, ErrorReport) else one for one in reports]
+        new = await write_reports(parts.database, rows, datetime.now(UTC))
         if parts.sentry is not None and new:
             for one in reports:
                 if isinstance(one, ErrorReport) and one.severity is Severity.ERROR:

@@ -16,10 +16,11 @@ from starlette.responses import Response
 
 from ops.console.desk import Desk, desk_of
 from ops.console.drawing import timeline
-from ops.console.queries import cause_of, facets, hourly
 from ops.console.render import page
 from ops.replay.turns import Candidate, Change, FailedFilter, next_generation
-from ops.triage import ErrorFilter, RateBy, list_errors, rates, spikes, top_causes
+from ops.triage.causes import cause_of, facets, hourly, spikes, top_causes
+from ops.triage.errors import ErrorFilter, list_errors
+from ops.triage.rates import RateBy, rates
 from shared.edges.records import TurnRecord, story
 from shared.errors import StoreError
 from shared.segments import TurnFailed

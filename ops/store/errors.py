@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Insert, Table, case
+from sqlalchemy import Insert, Table, case, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,10 +19,18 @@ from ops.store.rows import (
     failure_row,
     group_rows,
     makes_a_row,
+    sighting,
     stats_rows,
     usage_row,
 )
-from ops.store.tables import error_groups, error_logs, turn_failures, turn_stats, usage_ledger
+from ops.store.tables import (
+    error_group_aliases,
+    error_groups,
+    error_logs,
+    turn_failures,
+    turn_stats,
+    usage_ledger,
+)
 from shared.errors import StoreRejected
 from shared.failures import ErrorReport
 from shared.redaction import clean
@@ -45,10 +53,11 @@ async def write_reports(database: Database, records: Sequence[Record], received:
     if not rows.failures and not rows.turns:
         return 0
     async with database.begin() as connection:
-        await _insert_new(connection, turn_failures, rows.failures)
+        await _follow_aliases(connection, rows)
+        failed = await _insert_new(connection, turn_failures, rows.failures)
         await _count_turns(connection, rows.turns)
         new = await _insert_new(connection, error_logs, rows.errors)
-        groups = group_rows(row for row in rows.errors if row["id"] in new)
+        groups = group_rows(row for row in rows.sightings if row["id"] in failed)
         if groups:
             await connection.execute(_upsert_groups(connection.dialect.name), groups)
     return len(new)
@@ -59,6 +68,7 @@ class _Rows(NamedTuple):
 
     errors: list[Row]
     failures: list[Row]
+    sightings: list[Row]
     turns: list[tuple[Row, str]]
 
 
@@ -74,6 +84,7 @@ def _rows_of(records: Sequence[Record], received: datetime) -> _Rows:
             _made(error_row, one, one.id, received) for one in reports.values() if makes_a_row(one)
         ],
         failures=[_made(failure_row, one, one.id, received) for one in reports.values()],
+        sightings=[_made(sighting, one, one.id, received) for one in reports.values()],
         turns=list({str(row["id"]): (row, version) for row, version in turns}.values()),
     )
 
@@ -83,6 +94,18 @@ def _made(make: Callable[[T, datetime], Row], record: T, name: str, received: da
         return make(record, received)
     except (ArithmeticError, LookupError, TypeError, ValueError) as exc:
         raise StoreRejected(f"report {name} makes no row: {exc!r}") from exc
+
+
+async def _follow_aliases(connection: AsyncConnection, rows: _Rows) -> None:
+    """Counts failures of a cause that was merged into another one as failures of that one."""
+    hashes = {str(row["group_hash"]) for row in rows.failures}
+    if not hashes:
+        return
+    aliases = error_group_aliases.c
+    statement = select(aliases.from_hash, aliases.to_hash).where(aliases.from_hash.in_(hashes))
+    known = {row.from_hash: row.to_hash for row in await connection.execute(statement)}
+    for row in (*rows.errors, *rows.failures, *rows.sightings) if known else ():
+        row["group_hash"] = known.get(row["group_hash"], row["group_hash"])
 
 
 async def _count_turns(connection: AsyncConnection, turns: list[tuple[Row, str]]) -> None:

@@ -150,10 +150,28 @@ def stats_rows(rows: Iterable[tuple[Row, str]]) -> list[Row]:
     return [counts[key] for key in sorted(counts, key=str)]
 
 
-def group_rows(rows: Iterable[Row]) -> list[Row]:
-    """One row per cause of these error rows, ordered by hash so that two writers never deadlock."""
+def sighting(report: ErrorReport, received: datetime) -> Row:
+    """What a failure adds to its cause.
+
+    An expected one says nothing that upstream said: that may be for the owner of a personal key.
+    """
+    created, _ = _moment(report, received)
+    title = report.message if makes_a_row(report) else ""
+    return {
+        "id": report.id,
+        "group_hash": group_hash(report),
+        "created_at": created,
+        "title": clean(title) or f"{report.error_type} from {report.provider or report.stage}",
+        "category": report.category.value,
+        "error_type": clean(report.error_type),
+        "worker_version": clean(report.worker_version or ""),
+    }
+
+
+def group_rows(sightings: Iterable[Row]) -> list[Row]:
+    """One row per cause of these failures, ordered by hash so that two writers never deadlock."""
     members: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in sightings:
         members.setdefault(str(row["group_hash"]), []).append(row)
     return [_group_row(name, members[name]) for name in sorted(members)]
 
@@ -164,7 +182,7 @@ def _group_row(name: str, members: list[Row]) -> Row:
     return {
         "group_hash": name,
         "group_version": GROUP_VERSION,
-        "title": str(first["error_message"])[:TITLE_CHARS] or first["error_type"],
+        "title": str(first["title"])[:TITLE_CHARS],
         "category": first["category"],
         "error_type": first["error_type"],
         "first_seen": first["created_at"],

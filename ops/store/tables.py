@@ -111,6 +111,15 @@ error_groups: Final = Table(
 )
 Index("error_groups_last_seen", error_groups.c.status, error_groups.c.last_seen)
 
+error_group_aliases: Final = Table(
+    "error_group_aliases",
+    SCHEMA,
+    # Causes that an operator found to be one: what comes with the first hash counts for the second.
+    Column("from_hash", Text, primary_key=True),
+    Column("to_hash", Text, nullable=False),
+    sqlite_strict=True,
+)
+
 turn_failures: Final = Table(
     "turn_failures",
     SCHEMA,
@@ -136,6 +145,7 @@ turn_failures: Final = Table(
 Index("turn_failures_created", turn_failures.c.created_at)
 Index("turn_failures_cause", turn_failures.c.error_type, turn_failures.c.created_at)
 Index("turn_failures_guild", turn_failures.c.guild_id, turn_failures.c.created_at)
+Index("turn_failures_group", turn_failures.c.group_hash, turn_failures.c.created_at)
 
 turn_stats: Final = Table(
     "turn_stats",
@@ -204,4 +214,17 @@ Index("usage_ledger_guild", usage_ledger.c.guild_id, usage_ledger.c.created_at)
 Index("usage_ledger_user", usage_ledger.c.user_id, usage_ledger.c.created_at)
 Index(
     "usage_ledger_model", usage_ledger.c.provider, usage_ledger.c.model, usage_ledger.c.created_at
+)
+
+redis_mirror: Final = Table(
+    "redis_mirror",
+    SCHEMA,
+    # What Redis alone would hold for good: settings, personas, sealed credentials. Values are as
+    # Redis has them, in base64; `field` is '' where the key is no hash.
+    Column("key", Text, primary_key=True),
+    Column("field", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("changed_at", Moment, nullable=False),
+    sqlite_strict=True,
 )

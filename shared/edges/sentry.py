@@ -129,6 +129,11 @@ class Sentry:
         return redact_value(kept, self._secrets)
 
 
+def event_id(report_id: str) -> str:
+    """The id of a report's event: its own, so that a row leads to its event."""
+    return report_id.replace("-", "")[:32]
+
+
 def _event(report: ErrorReport, fingerprint: Sequence[str], skipped: int) -> Any:
     tags = {
         "provider": report.provider,
@@ -150,6 +155,7 @@ def _event(report: ErrorReport, fingerprint: Sequence[str], skipped: int) -> Any
         "skipped_before": skipped or None,
     }
     return {
+        "event_id": event_id(report.id),
         "level": "error",
         "logger": "turnfleet.errors",
         "timestamp": report.created_ms / 1000,

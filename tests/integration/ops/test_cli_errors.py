@@ -18,7 +18,7 @@ from ops.store.engine import Database, database_url
 from ops.store.errors import write_reports
 from ops.store.migrate import upgrade
 from ops.store.tables import error_groups
-from ops.triage import ErrorFilter, ErrorRecord, list_errors
+from ops.triage.errors import ErrorFilter, ErrorRecord, list_errors
 from shared.failures import ErrorReport, ReportCategory
 from tests.support.cli import Command
 from tests.support.postgres import fresh_database

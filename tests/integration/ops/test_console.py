@@ -15,7 +15,8 @@ from ops.console.desk import Desk
 from ops.replay.turns import Replays
 from ops.store.engine import Database
 from ops.store.errors import write_reports
-from ops.triage import ErrorFilter, top_causes
+from ops.triage.causes import top_causes
+from ops.triage.errors import ErrorFilter
 from shared.config import Settings
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue

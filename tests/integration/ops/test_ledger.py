@@ -16,7 +16,7 @@ from ops.cli.exits import Exit
 from ops.store.engine import Database, database_url
 from ops.store.errors import Record, write_reports
 from ops.store.migrate import upgrade
-from ops.triage import ErrorFilter
+from ops.triage.errors import ErrorFilter
 from shared.summaries import TurnSummary
 from shared.turns import TurnState, Usage
 from tests.support.cli import Command

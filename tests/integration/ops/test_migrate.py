@@ -54,7 +54,7 @@ async def test_sqlite_is_strict_and_shrinks(tmp_path: Path):
         strict = await connection.execute(
             text("SELECT name FROM pragma_table_list WHERE strict AND name LIKE 'error%'")
         )
-        assert set(strict.scalars()) == {"error_logs", "error_groups"}
+        assert set(strict.scalars()) == {"error_logs", "error_groups", "error_group_aliases"}
         vacuum = await connection.execute(text("SELECT auto_vacuum FROM pragma_auto_vacuum"))
         assert vacuum.scalar_one() == 2
         journal = await connection.execute(text("SELECT journal_mode FROM pragma_journal_mode"))

@@ -1,0 +1,139 @@
+"""Reports as lines of text: a spool, an overflow, or the JSON log of any process.
+
+Comes in: NDJSON. Goes out: reports and summaries, and rows of the database, each once, however
+often a line is read. `errors import` and the recorder use it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, islice
+from typing import Final
+
+import msgspec
+
+from ops.store.engine import Database
+from ops.store.errors import Record, write_reports
+from shared.errors import StoreRejected, WireError
+from shared.summaries import TurnSummary
+from shared.wire import decode_report, decode_summary
+
+BATCH: Final = 200
+OLDEST: Final = timedelta(days=30)
+"""As long as errors are kept: a line that is older than this has a clock that is wrong."""
+_HALF_DAY_MS: Final = 43_200_000
+_LOGGED: Final = frozenset({"failure.reported", "failure.expected"})
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of lines: `new` rows of `error_logs`, `records` that were read, `bad` lines."""
+
+    records: int = 0
+    new: int = 0
+    bad: int = 0
+    others: int = 0
+    """Lines of a log that are about something else."""
+
+    def plus(self, more: "Imported") -> "Imported":
+        """Both together."""
+        return Imported(
+            records=self.records + more.records,
+            new=self.new + more.new,
+            bad=self.bad + more.bad,
+            others=self.others + more.others,
+        )
+
+
+class _Peek(msgspec.Struct):
+    """What tells the kinds of lines apart."""
+
+    msg: str | None = None
+    error_type: str | None = None
+    ended_ms: int | None = None
+
+
+_peek = msgspec.json.Decoder(_Peek)
+
+
+def record_of(line: bytes) -> Record | None:
+    """What a line says; None where it is a log line about something else.
+
+    Raises:
+        WireError: it is no JSON object, or one that is neither.
+    """
+    try:
+        seen = _peek.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise WireError(f"no JSON object of ours: {exc}") from exc
+    if seen.ended_ms is not None and seen.error_type is None and seen.msg is None:
+        return decode_summary(line)
+    if seen.msg is not None and seen.msg not in _LOGGED:
+        return None
+    return decode_report(line)
+
+
+async def import_lines(database: Database, lines: Iterable[bytes], now: datetime) -> Imported:
+    """Stores what lines say. A cancelled call has stored whole batches; again, it goes on.
+
+    Raises:
+        StoreUnavailable: the database cannot now.
+    """
+    total = Imported()
+    remaining = iter(lines)
+    while chunk := list(islice(remaining, BATCH)):
+        records: list[Record] = []
+        bad = others = 0
+        for line in chunk:
+            if not line.strip():
+                continue
+            try:
+                record = record_of(line)
+            except WireError:
+                bad += 1
+                continue
+            others += record is None
+            if record is not None:
+                records.append(record)
+        new, refused = await _store(database, records, now)
+        stored = len(records) - refused
+        total = total.plus(Imported(records=stored, new=new, bad=bad + refused, others=others))
+        await asyncio.sleep(0)
+    return total
+
+
+async def _store(database: Database, records: list[Record], now: datetime) -> tuple[int, int]:
+    """Writes records as of when they happened. Returns how many were new, and how many refused."""
+    new = refused = 0
+    for received, part in _by_half_day(records, now):
+        added, lost = await _halved(database, part, received)
+        new, refused = new + added, refused + lost
+    return new, refused
+
+
+async def _halved(database: Database, part: list[Record], received: datetime) -> tuple[int, int]:
+    try:
+        return await write_reports(database, part, received), 0
+    except StoreRejected:
+        if len(part) == 1:
+            return 0, 1
+    middle = len(part) // 2
+    left = await _halved(database, part[:middle], received)
+    right = await _halved(database, part[middle:], received)
+    return left[0] + right[0], left[1] + right[1]
+
+
+def _by_half_day(records: list[Record], now: datetime) -> Iterator[tuple[datetime, list[Record]]]:
+    """Parts that are near enough to one moment for the store to believe their clocks."""
+
+    def half_day(record: Record) -> int:
+        return _at_ms(record) // _HALF_DAY_MS
+
+    oldest_ms, now_ms = (int(at.timestamp() * 1000) for at in (now - OLDEST, now))
+    for number, part in groupby(sorted(records, key=half_day), key=half_day):
+        end_ms = (number + 1) * _HALF_DAY_MS
+        is_credible = oldest_ms < end_ms < now_ms
+        yield (datetime.fromtimestamp(end_ms / 1000, UTC) if is_credible else now), list(part)
+
+
+def _at_ms(record: Record) -> int:
+    return record.ended_ms if isinstance(record, TurnSummary) else record.created_ms

@@ -1,0 +1,1 @@
+"""Questions about failures: which, how many, whose, what mends them."""
