@@ -13,6 +13,7 @@ import msgspec
 import platformdirs
 
 from shared.errors import ConfigError
+from shared.secret_files import with_files
 from shared.turns import FollowUp
 
 PREFIX = "TURNFLEET_"
@@ -82,8 +83,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Sentry's pages of the organization, such as https://acme.sentry.io, for links to events."""
     health_listen: str | None = None
     """`host:port` for `/healthz`, `/readyz`, `/metrics` and `/scale`; None serves none of them."""
-    redis_ca_file: str | None = None
-    """Certificates that a `rediss://` server is checked against; None takes the system's."""
     log_level: str = "INFO"
     log_max_string_chars: int | None = None
     """Truncation of strings in logs; None keeps them whole."""
@@ -110,7 +109,7 @@ def named_settings(environ: Mapping[str, str]) -> dict[str, object]:
     """
     known = {field.name for field in msgspec.structs.fields(Settings)}
     values: dict[str, object] = {}
-    for name, text in environ.items():
+    for name, text in with_files(environ).items():
         if not name.startswith(PREFIX) or name.startswith(NOT_SETTINGS):
             continue
         field = name.removeprefix(PREFIX).lower()

@@ -28,6 +28,7 @@ from shared.edges.records import ProcessRecord, TurnRecords
 from shared.edges.redis import check_server, connect, safe_url
 from shared.errors import ConfigError, StoreError, StoreUnsafe, TurnfleetError
 from shared.keys import Keys
+from shared.secret_files import with_files
 
 COLUMNS: Final = ("check", "verdict", "finding", "advice")
 MIN_PYTHON: Final = (3, 11)
@@ -200,7 +201,7 @@ async def _database(settings: Settings) -> list[Finding]:
 async def _provider(settings: Settings) -> list[Finding]:
     if settings.provider == "rehearsal" and "rehearsal" not in settings.endpoints:
         return [_ok("provider", "rehearsal, which `turnfleet up` starts")]
-    facts = provider_facts(settings, os.environ)
+    facts = provider_facts(settings, with_files(os.environ))
     parts = urlsplit(facts.base_url)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -33,6 +33,7 @@ NOUNS: Final = (
     "usage",
     "discord",
     "creds",
+    "redis",
     "db",
     "doctor",
     "normalize",

@@ -21,6 +21,8 @@ def become(package: str) -> None:
     settings = settings_now()
     if find_spec(f"{package}.__main__") is None:
         raise ConfigError(f"this build has no {package}")
-    environment = {**os.environ, "TURNFLEET_REDIS_URL": redis_url(settings)}
+    environment = dict(os.environ)
+    if "TURNFLEET_REDIS_URL_FILE" not in environment:  # a password there stays in its file
+        environment["TURNFLEET_REDIS_URL"] = redis_url(settings)
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, "-m", package], environment)  # noqa: S606 - no shell is meant

@@ -10,6 +10,7 @@ connection stays silent for ever).
 """
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -46,6 +47,13 @@ MAX_BLOCK_S = 5.0
 PASSING = ("MISCONF", "BUSY ", "NOREPLICAS", "MASTERDOWN")
 """Refusals that end by themselves or with an operator's help: a full disk, a script that runs, a
 primary without its replicas. Whoever waits for a server waits for these, too."""
+
+TLS: dict[str, Any] = {
+    "ssl_cert_reqs": "required",
+    "ssl_check_hostname": True,  # redis-py 5 compares no names unless it is told to
+    "ssl_min_version": ssl.TLSVersion.TLSv1_2,
+}
+"""For `rediss://`; the address adds `?ssl_ca_certs=/path/to/ca.pem` for a CA of one's own."""
 
 SCHEMES = ("redis", "rediss", "unix")
 EXAMPLE = "redis://:password@host:6379/0, rediss://... or unix:///run/redis.sock"
@@ -85,6 +93,11 @@ def check_url(url: str) -> str:
     except ValueError as exc:
         raise ConfigError(f"TURNFLEET_REDIS_URL is no URL ({exc}); write {EXAMPLE}") from None
     name = safe_url(url)
+    if "sentinel" in parts.scheme:
+        raise ConfigError(
+            f"TURNFLEET_REDIS_URL={name}: Sentinel is not asked by turnfleet; "
+            "name an address that follows the primary, such as a Service or a TCP proxy"
+        )
     if parts.scheme not in SCHEMES:
         raise ConfigError(f"TURNFLEET_REDIS_URL={name} has no known scheme; write {EXAMPLE}")
     if parts.scheme == "unix" and not parts.path:
@@ -123,8 +136,11 @@ def connection_pool(
         "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), retries),
         "retry_on_error": [errors.ConnectionError, errors.TimeoutError, OSError],
     }
-    if urlsplit(check_url(url)).scheme != "unix":
+    scheme = urlsplit(check_url(url)).scheme
+    if scheme != "unix":
         options["socket_keepalive"] = True
+    if scheme == "rediss":
+        options |= TLS
     try:
         pool = BlockingConnectionPool.from_url(url, **options)
     except ValueError as exc:
@@ -220,6 +236,11 @@ def check_facts(facts: ServerFacts, where: str, *, allow_unsafe: bool = False) -
         raise ConfigError(
             f"{where} is {facts.flavor} {facts.version}; "
             "Redis 7.0 and Valkey 7.2 are the oldest that work"
+        )
+    if facts.mode == "sentinel":
+        raise ConfigError(
+            f"{where} is a Sentinel, which keeps no data; "
+            "name an address that follows the primary, such as a Service or a TCP proxy"
         )
     if facts.mode == "cluster":
         raise ConfigError(f"{where} is a cluster, which arq cannot use; name a single server")

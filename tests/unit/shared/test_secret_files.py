@@ -1,0 +1,58 @@
+"""Secrets from files: which variables, and what is said of a file that is not there."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.config import load_settings
+from shared.errors import ConfigError
+from shared.secret_files import with_files
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "secret"
+    path.write_text("from a file\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["OPENAI_API_KEY", "ANTHROPIC_API_KEYS", "TURNFLEET_REDIS_URL", "TURNFLEET_DISCORD_TOKEN"],
+)
+def test_a_secret_is_read_from_the_file_that_is_named(name: str, file: str):
+    assert with_files({f"{name}_FILE": file, "PATH": "/bin"}) == {
+        name: "from a file",
+        "PATH": "/bin",
+    }
+
+
+def test_a_setting_that_names_a_file_stays_a_name(file: str):
+    environ = {"TURNFLEET_OPENING_KEYS_FILE": file, "SSL_CERT_FILE": file}
+    assert with_files(environ) == environ
+
+
+def test_a_variable_that_is_set_as_well_wins(file: str):
+    environ = {"OPENAI_API_KEY": "given", "OPENAI_API_KEY_FILE": file}
+    assert with_files(environ) == {"OPENAI_API_KEY": "given"}
+
+
+def test_settings_are_read_through_files(file: str):
+    assert load_settings({"TURNFLEET_CONSOLE_TOKEN_FILE": file}).console_token == "from a file"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(None, "No such file", id="missing"),
+        pytest.param(b" \n", "is empty", id="empty"),
+        pytest.param(b"\xff\xfe", "it is no text", id="no text"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | None, message: str):
+    path = tmp_path / "secret"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        with_files({"TURNFLEET_DISCORD_TOKEN_FILE": str(path)})
+    assert "TURNFLEET_DISCORD_TOKEN_FILE" in str(caught.value)
