@@ -7,12 +7,16 @@ waits through ports only, for three things at once: bytes, a user's stop, and ti
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+
+import msgspec
 
 from shared.causes import Cause
 from shared.errors import EndpointError
 from shared.failures import ProviderFault
 from shared.logs import fields
+from shared.messages import TextBlock, ThinkingBlock
+from shared.quotes import without_quotes
 from shared.segments import Segment
 from worker.failures.classify import classify, error_of
 from worker.providers.building import build_request
@@ -60,6 +64,9 @@ class AttemptStream:
         Raises:
             Fenced: another worker has the turn; the stream is closed.
         """
+        return _without_prompts(await self._of(attempt, question), question)
+
+    async def _of(self, attempt: Attempt, question: ModelRequest) -> AttemptResult:
         if attempt.endpoint is None:
             why = f"no address is configured for the provider {attempt.target.provider}"
             return Failed(error=error_of(Cause.ENDPOINT_NOT_FOUND, message=why))
@@ -182,6 +189,29 @@ class AttemptStream:
             custom_endpoint=is_custom(resolve(attempt.target.provider)),
             now_s=self._clock.epoch_ms() / 1000,
         )
+
+
+def _without_prompts(result: AttemptResult, question: ModelRequest) -> AttemptResult:
+    """The result with nothing in its error that people said: providers quote what they refuse."""
+    if not isinstance(result, Failed) or not result.error.message:
+        return result
+    message = without_quotes(result.error.message, _texts_of(question))
+    return Failed(error=msgspec.structs.replace(result.error, message=message))
+
+
+def _texts_of(question: ModelRequest) -> Iterator[str]:
+    """All that people, models and tools said in a question."""
+    if question.system is not None:
+        yield question.system
+    for message in question.messages:
+        if isinstance(message.content, str):
+            yield message.content
+            continue
+        for block in message.content:
+            if isinstance(block, TextBlock):
+                yield block.text
+            elif isinstance(block, ThinkingBlock):
+                yield block.thinking
 
 
 def _log_diagnostics(attempt: Attempt) -> None:
