@@ -34,6 +34,12 @@ FRONT_TTL_MS: Final = 24 * 3_600_000
 """How far a front had come when it was last seen: longer than the backfill horizon of 12 h."""
 SEND_BLOCK_TTL_MS: Final = 15 * 60_000
 """How long a channel that refused us is left alone (one timed-out bot wasted 397 generations)."""
+NO_FILES_TTL_MS: Final = 6 * 3_600_000
+"""How long it is remembered that a channel takes no files: one refused request a quarter day."""
+SOURCE_TTL_MS: Final = 72 * 3_600_000
+"""The source of a drawn table behind its button; as long as a failed turn."""
+BUDGET_TTL_MS: Final = 60_000
+"""A request budget after its last request: it is full again after a second."""
 FAULT_TTL_MS: Final = 72 * 3_600_000
 """The redacted snippet behind "Show full error"; as long as the turn can be replayed."""
 KEY_POOL_TTL_MS: Final = 48 * 3_600_000
@@ -50,6 +56,16 @@ DEAD_MAX_TURNS: Final = 10_000
 """Dead letters kept at most; as many as failed turns."""
 CREDENTIAL_AUDIT_MAX: Final = 10_000
 """Changes of credentials that are remembered: 2 MB at most."""
+CONFIG_TTL_MS: Final = 48 * 3_600_000
+"""The text of a configuration that a process runs with; it is written again while it runs."""
+SPEND_TTL_MS: Final = 40 * 24 * 3_600_000
+"""What was spent in a month, and some days to look at it."""
+SPENT_MARK_TTL_MS: Final = 48 * 3_600_000
+"""That an attempt was added to the budgets: as long as a turn's record can live."""
+HISTORY_TTL_MS: Final = 24 * 3_600_000
+"""A channel's latest messages after the last one: a conversation is over after a night."""
+DETAILS_TTL_MS: Final = 72 * 3_600_000
+"""What replies noted for later turns, at most; guilds may keep less."""
 ARQ_JOB: Final = "arq:job:"
 """arq's own prefix of a job. arq knows no cells; a turn id is unique in the whole server."""
 RECORDER_GROUP: Final = "recorder"
@@ -114,6 +130,10 @@ class Keys:
         """The provider's bytes of a failed attempt (string, compressed). Private."""
         return f"{self.prefix}rec:{turn_id}:{attempt}"
 
+    def rounds(self, turn_id: str) -> str:
+        """The tool rounds that a running turn has completed (string). Private."""
+        return f"{self.prefix}rounds:{turn_id}"
+
     def journal(self, turn_id: str) -> str:
         """The gateway's write-ahead journal of a turn (hash)."""
         return f"{self.prefix}j:{turn_id}"
@@ -131,8 +151,28 @@ class Keys:
         return f"{self.prefix}hb:{process_id}"
 
     def history(self, channel_id: int) -> str:
-        """The channel's recent messages (list). Private."""
+        """The channel's recent messages by id (hash). Private."""
         return f"{self.prefix}h:{channel_id}"
+
+    def details(self, channel_id: int) -> str:
+        """What replies in a channel noted for later turns (list). Private."""
+        return f"{self.prefix}memo:{channel_id}"
+
+    def config_text(self, digest: str) -> str:
+        """The text of a configuration file that some process runs with (string). No secrets."""
+        return f"{self.prefix}config:{digest}"
+
+    def spend(self, scope: str, owner: str, span: str) -> str:
+        """What was spent in a day or a month (hash of cost and tokens, whole and own keys)."""
+        return f"{self.prefix}spend:{scope}:{owner}:{span}"
+
+    def spent_mark(self, turn_id: str, attempt: int, claim: str) -> str:
+        """That an attempt was added to what was spent (string)."""
+        return f"{self.prefix}spent:{turn_id}:{attempt}:{claim}"
+
+    def person(self, user_id: int) -> str:
+        """A person's turns that are not over (hash of turn id to milliseconds)."""
+        return f"{self.prefix}person:{user_id}"
 
     def leader(self, partition: int) -> str:
         """The lease of the gateway that delivers a partition (string)."""
@@ -157,6 +197,22 @@ class Keys:
     def send_block(self, channel_id: int) -> str:
         """The mark that a channel refuses what we say (string)."""
         return f"{self.prefix}sb:{channel_id}"
+
+    def no_files(self, channel_id: int) -> str:
+        """The mark that a channel takes no files (string)."""
+        return f"{self.prefix}nofiles:{channel_id}"
+
+    def table_source(self, name: str) -> str:
+        """The source of a drawn table, for its button (string). Private."""
+        return f"{self.prefix}src:{name}"
+
+    def budget(self, bot: str) -> str:
+        """The times of a bot's last requests to Discord (list of ms, the newest first)."""
+        return f"{self.prefix}budget:{bot}"
+
+    def budget_load(self, bot: str) -> str:
+        """How much a bot asks of Discord (hash: requests a second, when that was)."""
+        return f"{self.prefix}load:{bot}"
 
     def local_messages(self, channel_id: int) -> str:
         """The messages of a local channel by id (hash). Private."""
@@ -195,6 +251,16 @@ class Keys:
         return f"{self.prefix}loc:id"
 
     @property
+    def choices(self) -> str:
+        """What guilds, channels and users chose, by `scope:id` (hash, no TTL)."""
+        return f"{self.prefix}choices"
+
+    @property
+    def config_wish(self) -> str:
+        """A random word that changes when every process shall read its file again (string)."""
+        return f"{self.prefix}config.wish"
+
+    @property
     def wake(self) -> str:
         """Wake tokens for idle workers (list)."""
         return f"{self.prefix}wake"
@@ -230,9 +296,34 @@ class Keys:
         return f"{self.prefix}ring"
 
     @property
+    def low_ring(self) -> str:
+        """The guilds that could start a replay now (sorted set, score = virtual time)."""
+        return f"{self.prefix}ring.low"
+
+    @property
     def ring_times(self) -> str:
-        """The virtual time of each guild with turns (hash)."""
-        return f"{self.prefix}ring.time"
+        """The virtual time of guilds that are ahead of the ring's (sorted set)."""
+        return f"{self.prefix}vtime"
+
+    @property
+    def waiting(self) -> str:
+        """The turns that wait, wherever they do (sorted set, score = deadline in milliseconds)."""
+        return f"{self.prefix}waiting"
+
+    @property
+    def delayed(self) -> str:
+        """The turns that may not start yet (sorted set, score = when they may, milliseconds)."""
+        return f"{self.prefix}delay"
+
+    @property
+    def pauses(self) -> str:
+        """What is paused (sorted set, score = until when in milliseconds, or infinity)."""
+        return f"{self.prefix}pause"
+
+    @property
+    def parked_lanes(self) -> str:
+        """Where each parked queue is parked (hash: lane -> `guild|what it waits for`)."""
+        return f"{self.prefix}parked"
 
     @property
     def totals(self) -> str:

@@ -18,7 +18,7 @@ from shared.segments import DeliveryMode
 from shared.turns import FollowUp, Sampling, Target
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Snowflake = Annotated[int, msgspec.Meta(gt=0, lt=1 << 63)]
+Snowflake = Annotated[int, msgspec.Meta(ge=1, le=(1 << 63) - 1)]
 
 
 class LaneKey(StrEnum):

@@ -32,6 +32,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         configuration: the file, or an empty one.
         path: the file; None where there is none.
         digest: of the file's text, 12 digits; empty where there is none.
+        text: of the file; it has no secrets.
         from_environment: settings that the environment sets.
     """
 
@@ -39,6 +40,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     configuration: Configuration
     path: Path | None = None
     digest: str = ""
+    text: str = ""
     from_environment: frozenset[str] = frozenset()
 
     @property
@@ -76,6 +78,7 @@ def load(environ: Mapping[str, str]) -> Loaded:
         configuration=configuration,
         path=path,
         digest=digest_of(text),
+        text=text,
         from_environment=frozenset(named),
     )
 

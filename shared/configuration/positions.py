@@ -92,7 +92,8 @@ class Positions:
             self._arrays[path] = number
             self._keys.setdefault(path, begin)
             path = (*path, number)
-        self._keys.setdefault(path, begin)
+        for length in range(1, len(path) + 1):
+            self._keys.setdefault(path[:length], begin)
         return path
 
     def _resolved(self, named: list[str]) -> Path:
