@@ -18,10 +18,13 @@ import typer
 from ops.cli.exits import Exit, NotFound
 from ops.cli.output import Output, OutputFormat, print_records, progress_bar, say
 from ops.cli.recorded import print_recorded
-from ops.cli.session import Fleet, fleet, span
+from ops.cli.session import Fleet, database, fleet, span
+from ops.replay.evidence import Evidence, evidence
 from ops.replay.turns import Candidate, Change, FailedFilter, Reason, Replays, admitted
 from shared.edges.credentials import CredentialStore
 from shared.edges.queue import Admission
+from shared.edges.records import TurnRecord
+from shared.errors import StoreError
 from shared.failures import FailureCategory
 from shared.segments import TurnFailed
 from shared.turns import TRANSITIONS, TurnState
@@ -61,11 +64,15 @@ def replay(
     guild: Annotated[int | None, typer.Option(help="Of this guild.")] = None,
     provider: Annotated[str | None, typer.Option(help="Of this provider.")] = None,
     model: Annotated[str | None, typer.Option(help="Of this model.")] = None,
+    text: Annotated[str | None, typer.Option(help="That said this as they failed.")] = None,
     since: Annotated[str | None, typer.Option(metavar="SPAN", help="Failed in the last.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_TURNS, help="How many at most.")] = 100,
     replace: Replace = None,
     allow_partial: Annotated[
         bool, typer.Option(help="Also turns whose channel has seen the beginning of a reply.")
+    ] = False,
+    anyway: Annotated[
+        bool, typer.Option(help="Also turns whose cause still fails, or whose person moved on.")
     ] = False,
     rate: Annotated[str, typer.Option(help="How fast: 5/s, 30/m.")] = f"{RATE_PER_S:g}/s",
     dry_run: Dry = None,
@@ -80,12 +87,13 @@ def replay(
     """Runs failed turns again; each is delivered as a reply to its prompt, once.
 
     Give ids, or filters that choose among the failed turns of the last three days. Running the
-    command again does nothing twice: a turn that was replayed says as which. A replay that fails
-    is a failed turn of its own (l7.2), with its own error. Ends with 1 when a turn that was named
-    cannot be replayed, or, with --wait, when a replay failed again.
+    command again does nothing twice: a turn that was replayed says as which. What filters choose is
+    left out while its cause still fails, and where its person was answered since. A replay that
+    fails is a failed turn of its own (l7.2), with its own error. Ends with 1 when a turn that was
+    named cannot be replayed, or, with --wait, when a replay failed again.
     """
     if recorded:
-        print_recorded(_only(ids), attempt, _change(replace, allow_partial), diff, output)
+        print_recorded(_only(ids), attempt, _change(replace), diff, output)
         return
     if diff or attempt is not None:
         raise typer.BadParameter("--diff and --attempt belong to --recorded")
@@ -96,22 +104,22 @@ def replay(
         guild_id=guild,
         provider=provider,
         model=model,
+        text=text,
     )
     if not ids and wanted == FailedFilter():
         raise typer.BadParameter("name turns, or choose some: --cause, --guild, --since, ...")
     pace_s = _pace_s(rate)
-    change = _change(replace, allow_partial)
+    change = _change(replace, allow_partial=allow_partial, anyway=anyway)
     is_dry = sys.stdout.isatty() if dry_run is None else dry_run
 
     async def run() -> list[dict[str, object]]:
         async with fleet() as link:
-            replays = Replays(
-                link.records, link.queue, _now_ms, CredentialStore(link.redis, link.keys)
-            )
-            names = list(dict.fromkeys(ids or ())) or [
-                record.turn_id for record in await replays.failed(wanted, limit)
-            ]
-            seen = [await replays.examine(name, change) for name in names]
+            replays = replays_of(link)
+            names, known = list(dict.fromkeys(ids or ())), None
+            if not names:
+                records = await replays.failed(wanted, limit)
+                names, known = [one.turn_id for one in records], await _evidence(records)
+            seen = [await replays.examine(name, change, known) for name in names]
             if is_dry:
                 return [_row(one, "would be replayed") for one in seen]
             rows = await _replayed(replays, seen, pace_s)
@@ -120,6 +128,21 @@ def replay(
     rows = asyncio.run(run())
     print_records(rows, COLUMNS, output, empty="No failed turns match.")
     _conclude(rows, bool(ids), is_dry)
+
+
+def replays_of(link: Fleet) -> Replays:
+    """The failed turns of the fleet, and the way to run them again."""
+    return Replays(link.records, link.queue, _now_ms, CredentialStore(link.redis, link.keys))
+
+
+async def _evidence(records: Sequence[TurnRecord]) -> Evidence | None:
+    """What speaks against replays; without a database, nothing that we know of."""
+    try:
+        async with database() as opened:
+            return await evidence(opened, records, datetime.now(UTC))
+    except StoreError as exc:
+        say(f"not looked up whether causes still fail: {exc}")
+        return None
 
 
 async def _replayed(
@@ -209,14 +232,14 @@ def _only(ids: list[str] | None) -> str:
     return ids[0]
 
 
-def _change(pairs: list[str] | None, allow_partial: bool) -> Change:
+def _change(pairs: list[str] | None, **accepts: bool) -> Change:
     values: dict[str, str] = {}
     for pair in pairs or ():
         name, _, value = pair.partition("=")
         if name not in _WITH or not value:
             raise typer.BadParameter(f"{pair!r}: write model=... or provider=...")
         values[name] = value
-    return msgspec.convert(values | {"allow_partial": allow_partial}, Change)
+    return msgspec.convert(values | accepts, Change)
 
 
 def _since_ms(text: str | None) -> int:

@@ -6,8 +6,6 @@ channel shows; the records of turns.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -28,7 +26,8 @@ from ops.cli.output import (
 )
 from ops.cli.recorded import export_
 from ops.cli.session import Fleet, fleet, span
-from ops.cli.turn_replay import replay
+from ops.cli.turn_replay import replay, replays_of
+from ops.replay.turns import Change, FailedFilter, Replays
 from shared.edges.records import TimelineEntry, TurnRecord, story
 from shared.failures import FailureCategory
 from shared.segments import TurnFailed
@@ -101,39 +100,53 @@ def send(
 @app.command("list")
 def list_(
     failed: Annotated[bool, typer.Option("--failed", help="Failed turns instead.")] = False,
+    replayable: Annotated[
+        bool, typer.Option("--replayable", help="Failed turns that can be replayed.")
+    ] = False,
     since: Since = "24h",
     cause: Annotated[str | None, typer.Option(help="Only this cause.")] = None,
     category: Annotated[FailureCategory | None, typer.Option(help="Only this category.")] = None,
     guild: Annotated[int | None, typer.Option(help="Only this guild.")] = None,
     provider: Annotated[str | None, typer.Option(help="Only this provider.")] = None,
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Only failures that said this: cause, headline, details.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Lists the turns that run now, or those that failed: expected failures too."""
-    oldest_ms = int((datetime.now(UTC) - span(since)).timestamp() * 1000)
-    wanted = {
-        "cause": cause,
-        "category": category.value if category else None,
-        "guild_id": guild,
-        "provider": provider,
-        "model": model,
-    }
-    given = {name: value for name, value in wanted.items() if value is not None}
+    wanted = FailedFilter(
+        since_ms=int((datetime.now(UTC) - span(since)).timestamp() * 1000),
+        cause=cause,
+        category=category.value if category else None,
+        guild_id=guild,
+        provider=provider,
+        model=model,
+        text=text,
+    )
 
-    async def ask() -> list[dict[str, object]]:
-        found: list[dict[str, object]] = []
-        async with fleet() as link, _turns(link, failed, oldest_ms) as records:
-            async for record in records:
-                row = _listed(record)
-                if all(row[name] == value for name, value in given.items()):
-                    found.append(row)
+    async def ask() -> list[TurnRecord]:
+        async with fleet() as link:
+            if not failed and not replayable:
+                running = await link.records.running()
+                return [one for one in running if wanted.matches(one)][:limit]
+            replays = replays_of(link)
+            found = []
+            async for record in replays.latest(wanted):
+                if not replayable or await _can_be_replayed(replays, record):
+                    found.append(record)
                 if len(found) == limit:
                     break
-        return found
+            return found
 
-    empty = "No failed turns match." if failed else "No turn runs now."
-    print_records(asyncio.run(ask()), LIST_COLUMNS, output, empty=empty)
+    rows = [_listed(record) for record in asyncio.run(ask())]
+    empty = "No failed turns match." if failed or replayable else "No turn runs now."
+    print_records(rows, LIST_COLUMNS, output, empty=empty)
+
+
+async def _can_be_replayed(replays: Replays, record: TurnRecord) -> bool:
+    return (await replays.examine(record.turn_id, Change())).reason is None
 
 
 @app.command()
@@ -219,22 +232,6 @@ def _unanswered(exchange: Exchange, timeout_s: float) -> str:
         f"no whole reply within {timeout_s:g} s; look at it: turnfleet turns show "
         f"{exchange.turn_id}"
     )
-
-
-@asynccontextmanager
-async def _turns(
-    link: Fleet, failed: bool, oldest_ms: int
-) -> AsyncIterator[AsyncIterator[TurnRecord]]:
-    if failed:
-        records = link.records.failed(since_ms=oldest_ms)
-        yield records
-        return
-
-    async def running() -> AsyncIterator[TurnRecord]:
-        for record in await link.records.running():
-            yield record
-
-    yield running()
 
 
 def _listed(record: TurnRecord) -> dict[str, object]:

@@ -7,12 +7,13 @@ The new id is the old one with its generation (`l7`, `l7.2`, `l7.3`), so that th
 refuses a second replay of the same failure, whoever asks for it and however often.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from ops.replay.evidence import Evidence
 from shared.edges.credentials import CredentialStore
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.records import TurnRecord, TurnRecords
@@ -20,7 +21,7 @@ from shared.errors import CredentialError, RequestTooLarge, WireError
 from shared.failures import FailureCategory
 from shared.sealed import CredentialRef
 from shared.segments import TurnFailed
-from shared.turns import Target, TurnRequest, TurnState
+from shared.turns import CredentialSource, Target, TurnRequest, TurnState
 
 FIRST_REPLAY: Final = 2
 """The generation of a turn's first replay; the prompt's own turn is the first and has no number."""
@@ -46,16 +47,24 @@ class Reason(StrEnum):
     """The same model would refuse the same prompt again (another one by `--with`)."""
     REVOKED = "credential revoked"
     """The key that the turn names was taken back by its owner."""
+    OPEN = "cause still open"
+    """It failed again just now, and nothing of its kind succeeded since (`--anyway`)."""
+    SUPERSEDED = "superseded by newer turn"
+    """Its person asked again and was answered (`--anyway`)."""
     CHANNEL = "channel refuses us"
     """The bot may not speak there now; the reply would be lost."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What is different this time. `allow_partial` accepts that a reply begins a second time."""
+    """What is different this time.
+
+    `allow_partial` accepts that a reply begins a second time, `anyway` what speaks against it.
+    """
 
     provider: str | None = None
     model: str | None = None
     allow_partial: bool = False
+    anyway: bool = False
 
     def target(self, old: Target) -> Target:
         """The target of the replay. Another provider decides its own wire format."""
@@ -79,7 +88,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailedFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which failed turns. None does not filter."""
+    """Which failed turns. None does not filter.
+
+    `text` looks into what is kept of a failure: its cause, its headline, and what the provider said
+    about the server's own key; what it said about a person's key is for that person.
+    """
 
     since_ms: int = 0
     cause: str | None = None
@@ -87,6 +100,7 @@ class FailedFilter(msgspec.Struct, frozen=True, kw_only=True):
     guild_id: int | None = None
     provider: str | None = None
     model: str | None = None
+    text: str | None = None
 
     def matches(self, record: TurnRecord) -> bool:
         """Whether the turn is one of those."""
@@ -132,20 +146,49 @@ class Replays:
     async def failed(self, wanted: FailedFilter, limit: int) -> list[TurnRecord]:
         """The failed turns that match, the oldest first: the order in which they were asked."""
         found = []
-        async for record in self._records.failed(since_ms=wanted.since_ms):
-            if wanted.matches(record):
-                found.append(record)
+        async for record in self.latest(wanted):
+            found.append(record)
             if len(found) == limit:
                 break
         return found[::-1]
 
-    async def examine(self, turn_id: str, change: Change) -> Candidate:
-        """Whether a turn can be replayed."""
+    async def latest(self, wanted: FailedFilter) -> AsyncIterator[TurnRecord]:
+        """The failed turns that match, the latest first."""
+        async for record in self._records.failed(since_ms=wanted.since_ms):
+            if wanted.matches(record) and await self._says(record, wanted.text):
+                yield record
+
+    async def said(self, record: TurnRecord) -> str | None:
+        """What the provider said as a turn failed, redacted, where an operator may read it."""
+        event = record.event
+        if not isinstance(event, TurnFailed) or not event.report_id:
+            return None
+        details = await self._records.details(event.report_id)
+        if details is None or details.credential_source is not CredentialSource.SERVER:
+            return None
+        return details.snippet
+
+    async def _says(self, record: TurnRecord, text: str | None) -> bool:
+        if text is None:
+            return True
+        event = record.event if isinstance(record.event, TurnFailed) else None
+        known = [event.cause, event.category, event.headline] if event else []
+        part = text.casefold()
+        if any(part in one.casefold() for one in known):
+            return True
+        return part in (await self.said(record) or "").casefold()
+
+    async def examine(
+        self, turn_id: str, change: Change, known: Evidence | None = None
+    ) -> Candidate:
+        """Whether a turn can be replayed; `known` may speak against it."""
         record = await self._records.turn(turn_id)
         seen = Candidate(turn_id=turn_id, new_id=next_generation(turn_id), record=record)
         if record is None:
             return _not(seen, Reason.UNKNOWN, "records of failed turns live for 72 hours")
         obstacle = await self._obstacle(seen, record, change)
+        if obstacle is None and known is not None and not change.anyway:
+            obstacle = _doubt(record, change, known)
         if obstacle is not None:
             return _not(seen, *obstacle)
         try:
@@ -226,6 +269,20 @@ async def admitted(replays: Replays, candidate: Candidate) -> str:
         return (await replays.admit(candidate)).value
     except RequestTooLarge:
         return "too_large"
+
+
+def _doubt(record: TurnRecord, change: Change, known: Evidence) -> tuple[Reason, str] | None:
+    """What speaks against a replay that could be made."""
+    target = _target(record)
+    event = record.event
+    if isinstance(event, TurnFailed) and change.target(target) == target:
+        age_s = known.failing.get((event.cause, target.provider, target.model))
+        if age_s is not None:
+            return Reason.OPEN, f"it failed again {age_s} s ago; resolve the cause, or --anyway"
+    later = known.answered.get(record.turn_id)
+    if later is not None:
+        return Reason.SUPERSEDED, f"its person was answered in {later}; --anyway"
+    return None
 
 
 def _target(record: TurnRecord) -> Target:

@@ -91,6 +91,11 @@ async def test_a_failed_turn_replayed_after_its_cause_is_gone_delivers_once(serv
         home.rehearsal.start()
         again = ("turns", "replay", "--cause", row["cause"], "-o", "json")
         dry = await turnfleet(home, server.url, *again, "--dry-run")
+        assert [one["result"] for one in json.loads(dry[1])] == ["cause still open"]
+        top = await turnfleet(home, server.url, "errors", "top", "-o", "json")
+        (cause,) = json.loads(top[1])
+        await turnfleet(home, server.url, "errors", "resolve", cause["group_hash"])
+        dry = await turnfleet(home, server.url, *again, "--dry-run")
         assert [one["eligible"] for one in json.loads(dry[1])] == [True]
         assert await home.records.state(f"{turn_id}.2") is None
 
