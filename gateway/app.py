@@ -50,7 +50,7 @@ from shared.edges.redis import check_server, connect
 from shared.edges.reporter import Reporter, new_report_id, stream_sender
 from shared.edges.spool import Spool
 from shared.edges.streams import TailReader
-from shared.errors import ConfigError, StoreFull, StoreUnavailable
+from shared.errors import ConfigError, StoreError
 from shared.i18n import load_texts
 from shared.keys import Keys
 from shared.logs import fields
@@ -269,8 +269,8 @@ async def _beat(parts: Parts) -> None:
         record = this_process(parts.process_id, "gateway", started_ms=started_ms, now_ms=_now_ms())
         try:
             await records.report_process(record)
-        except (StoreUnavailable, StoreFull):
-            logger.debug("gateway.beat_failed")
+        except StoreError:  # whatever it is, deliveries do not hang on this report
+            logger.debug("gateway.beat_failed", exc_info=True)
         await asyncio.sleep(BEAT_S)
 
 
