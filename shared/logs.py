@@ -203,6 +203,12 @@ def secrets_of(settings: Settings) -> list[Secret]:
     return [Secret(text) for text in texts if text]
 
 
+def lines_dropped() -> int:
+    """Lines that this process's logs lost so far; 0 where none were started."""
+    handlers = logging.getLogger().handlers
+    return sum(one.dropped for one in handlers if isinstance(one, _QueueHandler))
+
+
 def watch_loop(loop: asyncio.AbstractEventLoop, on_crash: OnCrash | None = None) -> None:
     """Logs what escapes from tasks and callbacks of a loop as `process.crashed`."""
 

@@ -28,8 +28,10 @@ from ops.store.migrate import upgrade
 from ops.store.retention import forget_old
 from ops.store.storms import Storms
 from shared.config import Settings, data_dir
+from shared.edges.health import Answer, Path, serving, verdict
+from shared.edges.metering import OwnGauges, metrics_path
 from shared.edges.records import TurnRecords, this_process
-from shared.edges.redis import check_server, connect
+from shared.edges.redis import check_server, connect, within
 from shared.edges.reporter import Reporter, stream_sender
 from shared.edges.sentry import Sentry
 from shared.edges.spool import Spool
@@ -38,6 +40,7 @@ from shared.errors import StoreError
 from shared.failures import ErrorReport, Severity
 from shared.keys import RECORDER_GROUP, Keys
 from shared.logs import fields, secrets_of, start_logs, watch_loop
+from shared.metrics import BURIED, PERSIST_LAG, PERSISTED, Metrics
 
 BEAT_S: Final = 2.0
 """How often the process says that it lives; the record is gone after five of these."""
@@ -80,18 +83,24 @@ async def _run(settings: Settings, url: str) -> None:
     async with _parts(settings, url) as parts:
         await check_server(parts.redis, url, allow_unsafe=settings.allow_unsafe_redis)
         spool = Spool(data_dir(settings) / "spool", parts.process_id)
+        metrics = Metrics("recorder")
         reporter = Reporter(
             stream_sender(parts.redis, parts.keys), spool, secrets=secrets_of(settings)
         )
+        own = OwnGauges(metrics, reporter, data_dir(settings) / "spool")
+        recording = _recorder(parts)
         watch_loop(loop, reporter.crashed)
         _log.info("recorder.started", extra=fields(database=parts.database.name))
-        async with asyncio.TaskGroup() as group:
+        async with (
+            asyncio.TaskGroup() as group,
+            serving(settings.health_listen, _paths(parts, recording, metrics, own)),
+        ):
             background = [
                 group.create_task(reporter.run(), name="reporter"),
                 group.create_task(_beat(parts), name="beat"),
                 group.create_task(_tidy(parts.database), name="tidy"),
             ]
-            await _recorder(parts).run(stop)
+            await recording.run(stop)
             for task in background:
                 task.cancel()
         reporter.close()
@@ -157,6 +166,36 @@ def _recorder(parts: _Parts) -> Recorder:
         buried=parts.keys.buried,
         jitter=lambda: random.uniform(*JITTER),
     )
+
+
+def _paths(parts: _Parts, recording: Recorder, metrics: Metrics, own: OwnGauges) -> dict[str, Path]:
+    """What the health server shows."""
+
+    async def healthz() -> Answer:
+        return verdict({})
+
+    async def readyz() -> Answer:
+        # Not the database: while it is away reports wait in the stream, and nothing else is ill.
+        try:
+            await within(parts.redis.ping())
+        except StoreError as exc:
+            return verdict({"redis": str(exc)})
+        return verdict({})
+
+    async def look() -> None:
+        metrics.set(PERSISTED, recording.written)
+        metrics.set(BURIED, recording.buried)
+        first: list[tuple[bytes, object]] = await within(
+            parts.redis.xrange(parts.keys.errors, count=1)
+        )
+        oldest_ms = int(first[0][0].split(b"-")[0]) if first else _now_ms()
+        metrics.set(PERSIST_LAG, max(0.0, (_now_ms() - oldest_ms) / 1000))
+
+    return {
+        "/healthz": healthz,
+        "/readyz": readyz,
+        "/metrics": metrics_path(metrics, look, own.look),
+    }
 
 
 async def _tidy(database: Database) -> None:

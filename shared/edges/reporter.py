@@ -48,6 +48,12 @@ COMPLAIN_EVERY_S: Final = 10.0
 """Lines on stderr about the reporter itself; the count tells what was between."""
 
 Send = Callable[[bytes], Awaitable[None]]
+OnReport = Callable[[ErrorReport], None]
+
+
+def _nothing(_report: ErrorReport) -> None:
+    """Tells nobody."""
+
 
 _IDS = frozenset({"id", "turn_id", "worker_id", "worker_version", "key_id"})
 _LIMITS = {"message": SNIPPET_CHARS, "stack_trace": STACK_CHARS}
@@ -88,6 +94,7 @@ class Reporter:
         secrets: this process's own, removed from every text.
         send_limit_s: how long `report` waits for `send`.
         resend_every_s: how often the spool is tried again while it cannot be sent.
+        on_report: told of every report that was taken, redacted; called from any thread.
     """
 
     def __init__(
@@ -98,12 +105,14 @@ class Reporter:
         secrets: Iterable[Secret] = (),
         send_limit_s: float = SEND_LIMIT_S,
         resend_every_s: float = RESEND_EVERY_S,
+        on_report: OnReport = _nothing,
     ) -> None:
         self._send = send
         self._spool = spool
         self._secrets = tuple(secrets)
         self._send_limit_s = send_limit_s
         self._resend_every_s = resend_every_s
+        self._on_report = on_report
         self._spooled = asyncio.Event()
         self._complained_s = float("-inf")
         self._lost = 0
@@ -126,7 +135,7 @@ class Reporter:
         known = [*self._secrets, *secrets]
         try:
             # In a thread: a long stack takes a tenth of a second, and other turns stream meanwhile.
-            payload = await asyncio.to_thread(_prepared, report, known)
+            payload = await asyncio.to_thread(self._prepared, report, known)
         except asyncio.CancelledError:
             if self._keep_now(report, known):
                 self._spooled.set()
@@ -193,6 +202,13 @@ class Reporter:
         """Gives the spool up; what is in it is sent by the next process."""
         self._spool.close()
 
+    def _prepared(self, report: ErrorReport, secrets: list[Secret | str]) -> bytes:
+        """Tidies the report, writes its log line, and encodes it."""
+        tidy = tidied(report, secrets)
+        write_line(tidy)
+        self._on_report(tidy)
+        return encode_json(tidy)
+
     async def _deliver(self, payload: bytes) -> None:
         try:
             async with asyncio.timeout(self._send_limit_s):
@@ -211,7 +227,9 @@ class Reporter:
 
     def _keep_now(self, report: ErrorReport, secrets: Iterable[Secret | str]) -> bool:
         try:
-            payload = encode_json(tidied(report, secrets))
+            tidy = tidied(report, secrets)
+            payload = encode_json(tidy)
+            self._on_report(tidy)
         except Exception as exc:  # noqa: BLE001 - called from exception hooks and cancellations
             self._lose(exc)
             return False
@@ -236,13 +254,6 @@ class Reporter:
                 f"turnfleet: {self._lost} error reports could not be kept "
                 f"(last: {type(error).__name__}); their log lines were written\n"
             )
-
-
-def _prepared(report: ErrorReport, secrets: list[Secret | str]) -> bytes:
-    """Tidies the report, writes its log line, and encodes it."""
-    tidy = tidied(report, secrets)
-    write_line(tidy)
-    return encode_json(tidy)
 
 
 def _all_lines(path: Path) -> list[bytes]:

@@ -12,7 +12,8 @@ from shared.keys import Keys
 from shared.secrets import Secret
 from tests.support.servers import RedisServer, running_server
 
-ADMIN = "user admin on >admin ~* &* +@all\n"
+PASSWORD = "of-the-test"
+ADMIN = f"user admin on >{PASSWORD} ~* &* +@all\n"
 """For the test alone: it looks at everything."""
 
 
@@ -22,7 +23,7 @@ class Guarded(NamedTuple):
     server: RedisServer
 
     def url(self, role: Role | str) -> str:
-        return f"redis://{role}:{role}@127.0.0.1:{self.server.port}/0"
+        return f"redis://{role}:{PASSWORD}@127.0.0.1:{self.server.port}/0"
 
     def client(self, role: Role | str) -> "redis.Redis":
         return redis.Redis.from_url(self.url(role))
@@ -40,9 +41,9 @@ class Guarded(NamedTuple):
 
 @contextmanager
 def guarded_server(flavor: str, directory: Path, keys: Keys | None = None) -> Iterator[Guarded]:
-    """A server that lets each role in with its own name as the password."""
+    """A server that lets each role in with the same password."""
     file = directory / "users.acl"
-    digests = {role: [digest_of(Secret(role))] for role in Role}
+    digests = {role: [digest_of(Secret(PASSWORD))] for role in Role}
     file.write_text(acl_file(keys or Keys(), digests) + ADMIN, encoding="ascii")
     with running_server(flavor, aclfile=str(file)) as server:
         yield Guarded(server)

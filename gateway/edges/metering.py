@@ -1,0 +1,42 @@
+"""The gateway's edges, with a count of what passes: admissions, and how late events arrive.
+
+Comes in: what the edges of `gateway.edges.store` get. Goes out: the same, and numbers. The
+composition root builds it.
+"""
+
+import time
+
+from gateway.edges.store import GatewayFleet, StreamSource
+from shared.edges.queue import TurnQueue
+from shared.edges.streams import TailReader
+from shared.keys import Keys
+from shared.metrics import ADMISSIONS, DELIVERY_LAG, Metrics
+from shared.turns import TurnRequest
+
+
+class MeteredFleet(GatewayFleet):
+    """Counts what became of prompts."""
+
+    def __init__(self, queue: TurnQueue, metrics: Metrics) -> None:
+        super().__init__(queue)
+        self._metrics = metrics
+
+    async def admit(self, request: TurnRequest) -> str:
+        """Takes a turn, or says why not."""
+        answer = await super().admit(request)
+        self._metrics.add(ADMISSIONS, answer=str(answer))
+        return answer
+
+
+class MeteredSource(StreamSource):
+    """Measures how long an event was on its way to Discord: its id is when it began."""
+
+    def __init__(self, reader: TailReader, keys: Keys, metrics: Metrics) -> None:
+        super().__init__(reader, keys)
+        self._metrics = metrics
+
+    async def ack(self, entry_id: str) -> None:
+        """Acknowledges an envelope and removes it from the stream."""
+        await super().ack(entry_id)
+        began_ms = int(entry_id.partition("-")[0])
+        self._metrics.observe(DELIVERY_LAG, max(0.0, time.time() - began_ms / 1000))
