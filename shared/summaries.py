@@ -33,4 +33,5 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     usage: Usage = msgspec.field(default_factory=Usage)
     queued_ms: int | None = None
     first_segment_ms: int | None = None
+    first_byte_ms: int | None = None
     elapsed_ms: int | None = None

@@ -107,6 +107,7 @@ async def _count_turn(
         segments=outcome.segments,
         usage=outcome.usage,
         queued_ms=claimed.claimed_ms - claimed.enqueued_ms,
+        first_byte_ms=outcome.first_byte_ms,
         first_segment_ms=outcome.first_segment_ms,
         elapsed_ms=outcome.elapsed_ms,
     )
