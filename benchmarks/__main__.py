@@ -1,34 +1,106 @@
 """`python -m benchmarks`: every measurement, one after the other. `make bench` calls it.
 
-Comes in: nothing. Goes out: one report on stdout; exit code 1 when a measurement misses its gate.
+Comes in: names of measurements, none for all. Goes out: one report, on stdout as it grows, and
+whole in `benchmarks/results/` as Markdown and JSON; exit code 1 when a measurement misses its gate.
+Each runs in a process of its own, so that none inherits another's memory or warm caches.
 """
 
-import importlib
+import datetime as dt
+import os
 import platform
+import subprocess
 import sys
+import time
 from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
 
 MEASUREMENTS = (
     "bench_normalize",
     "bench_chunks",
     "bench_segments",
     "bench_requests",
+    "bench_http",
     "bench_pickup",
     "bench_added_time",
+    "bench_turn",
+    "bench_triage",
 )
-PACKAGES = ("msgspec", "httpx", "redis", "arq", "uvloop")
+PACKAGES = ("msgspec", "httpx", "redis", "arq", "uvloop", "hikari", "SQLAlchemy")
+RESULTS = Path(__file__).parent / "results"
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """What one measurement printed, and whether its gates hold."""
+
+    name: str
+    holds: bool
+    seconds: float
+    lines: list[str]
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A run: when, on what, and every measurement. `load` is the machine's before and after."""
+
+    at: str
+    machine: str
+    cores: int
+    load: tuple[float, float]
+    versions: dict[str, str]
+    measurements: list[Measurement]
+
+    def as_markdown(self) -> str:
+        """For people."""
+        versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        parts = [
+            f"# Measurements of {self.at}\n",
+            f"{self.machine}, {self.cores} cores, load {self.load[0]:.1f} before and "
+            f"{self.load[1]:.1f} after. {versions}.\n",
+        ]
+        for one in self.measurements:
+            verdict = "" if one.holds else " (misses a gate)"
+            body = "\n".join(one.lines)
+            fenced = body if body.lstrip().startswith("|") else f"```\n{body}\n```"
+            parts.append(f"## {one.name}{verdict}\n\n{fenced}\n\n{one.seconds:.0f} s\n")
+        return "\n".join(parts)
+
+
+def run(name: str) -> Measurement:
+    """Runs one measurement, and shows its lines as they come."""
+    print(f"\n== {name}", flush=True)
+    began_s = time.monotonic()
+    lines: list[str] = []
+    words = [sys.executable, "-u", "-m", f"benchmarks.{name}"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            lines.append(line.rstrip("\n"))
+    seconds = time.monotonic() - began_s
+    return Measurement(name=name, holds=process.returncode == 0, seconds=seconds, lines=lines)
 
 
 def main() -> int:
-    """Runs all; each reads its own arguments, of which there are none here."""
-    print(f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}")
-    print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
-    sys.argv[1:] = []
-    worst = 0
-    for name in MEASUREMENTS:
-        print(f"\n== {name}", flush=True)
-        worst = max(worst, importlib.import_module(f"benchmarks.{name}").main())
-    return worst
+    """Runs all, or those that are named."""
+    unknown = [name for name in sys.argv[1:] if name not in MEASUREMENTS]
+    if unknown:
+        print(f"no measurement {', '.join(unknown)}; there are {', '.join(MEASUREMENTS)}")
+        return 2
+    before = os.getloadavg()[0]
+    measurements = [run(name) for name in sys.argv[1:] or MEASUREMENTS]
+    report = Report(
+        at=f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC",
+        machine=f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}",
+        cores=os.cpu_count() or 1,
+        load=(before, os.getloadavg()[0]),
+        versions={name: version(name) for name in PACKAGES},
+        measurements=measurements,
+    )
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "report.md").write_text(report.as_markdown(), encoding="utf-8")
+    (RESULTS / "report.json").write_bytes(msgspec.json.encode(report))
+    print(f"\nwritten: {RESULTS / 'report.md'}, report.json")
+    return 0 if all(one.holds for one in measurements) else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,220 @@
+"""The whole turn: from a mention in Discord to the reply in Discord, beside the bots of today.
+
+Comes in: nothing but the machine. Goes out: for 1, 50, 100 and 200 turns at once, each at 50 tokens
+a second, what is added between the provider's write and Discord's receipt, CPU by process, memory
+per stream, Redis commands per turn; with 1, 2 and 4 workers. Beside it, over the same provider and
+the same Discord, a discord.py bot with the openai SDK, and one with litellm (`make rivals`).
+
+Run: `python -m benchmarks.bench_turn [--quick] [--json FILE]`.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.turn_stage import Level, Pids, Stage, open_discord, until
+from ops.rehearsal.scenarios import Say, load_scenarios
+from shared.edges.redis import connect
+from tests.support.house import ROOT, House, Process, house
+from tests.support.servers import running_server
+
+MODEL = "essay@50"
+LEVELS = (1, 50, 100, 200)
+WORKERS = (1, 2, 4)
+QUICK_LEVELS, QUICK_WORKERS = (1, 20), (2,)
+RIVALS = ("openai", "litellm")
+RIVALS_PYTHON = Path(os.environ.get("TURNFLEET_BENCH_RIVALS", ROOT / ".venv-rivals")) / "bin/python"
+GATE_MEDIAN_MS, GATE_P99_MS, GATE_TURNS = 15.0, 50.0, 100
+"""At 100 turns at once: a reader notices nothing below a tenth of a second."""
+GATE_LITELLM = 3.0
+"""How much less CPU per 1,000 tokens than a bot with litellm, at 100 turns at once."""
+
+Results = dict[str, list[Level]]
+
+
+def essay() -> str:
+    """What the provider says."""
+    beats = load_scenarios()["essay"].beats
+    return "".join(beat.text for beat in beats if isinstance(beat, Say))
+
+
+async def ours(workers: int, levels: Sequence[int]) -> list[Level]:
+    """All levels through gateway, Redis and so many workers."""
+    found: list[Level] = []
+    with running_server("redis", appendfsync="everysec") as server:
+        async with open_discord(max(levels)) as (discord, channels):
+            settings: Any = {
+                "FRONT": "discord",
+                "DISCORD_TOKEN": discord.token,
+                "DISCORD_REST_URL": discord.rest_url,
+                "MODEL": MODEL,
+                "SLOTS": "250",
+                "ALLOW_UNSAFE_REDIS": "true",
+            }
+            async with house(server.url, workers=workers, **settings) as running:
+                url = (running.home / "rehearsal.url").read_text().strip()
+                stage = Stage(discord, url, essay())
+                await stage.is_joined()
+                await stage.play(1, channels, {})  # imports, first connections
+                pids = _pids(running, server.pid)
+                for turns in levels:
+                    before = await _commands(server.url)
+                    level = await stage.play(turns, channels, pids)
+                    level.commands = await _commands(server.url) - before
+                    found.append(level)
+                await stage.aclose()
+    return found
+
+
+async def rival(sdk: str, levels: Sequence[int]) -> list[Level]:
+    """All levels through a bot of one process."""
+    found: list[Level] = []
+    async with open_discord(max(levels)) as (discord, channels), _rehearsal() as url:
+        words = [sdk, discord.rest_url, discord.socket_url, discord.token, url, MODEL]
+        bot = await asyncio.create_subprocess_exec(
+            RIVALS_PYTHON,
+            ROOT / "benchmarks" / "turn_bot.py",
+            *words,
+            env=os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            stage = Stage(discord, url, essay())
+            await stage.is_joined()
+            await stage.play(1, channels, {})
+            pids = {"bot": [bot.pid]}
+            found += [await stage.play(turns, channels, pids) for turns in levels]
+            await stage.aclose()
+        finally:
+            bot.kill()
+            await bot.wait()
+    return found
+
+
+@asynccontextmanager
+async def _rehearsal() -> AsyncIterator[str]:
+    with tempfile.TemporaryDirectory(prefix="tf-bench-") as home:
+        ready = Path(home) / "url"
+        words = ["ops.rehearsal", "--ready-file", str(ready)]
+        process = Process("rehearsal", words, os.environ, Path(home))
+        process.start()
+        try:
+            await until(ready.exists)
+            yield ready.read_text().strip()
+        finally:
+            process.kill()
+
+
+def _pids(running: House, server: int) -> Pids:
+    return {
+        "gateway": [process.pid for process in running.gateways],
+        "workers": [process.pid for process in running.workers],
+        "recorder": [running.recorder.pid] if running.recorder else [],
+        "redis": [server],
+    }
+
+
+async def _commands(url: str) -> int:
+    redis = connect(url)
+    info = await redis.info("stats")
+    await redis.aclose()
+    return int(info["total_commands_processed"])
+
+
+def p99(values: Sequence[float]) -> float:
+    """The 99th percentile; the maximum of fewer than a hundred values."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+
+
+def cpu_ms_per_1000(level: Level) -> dict[str, float]:
+    """CPU milliseconds for each 1,000 tokens, by process."""
+    return {name: s * 1e6 / level.tokens for name, s in level.cpu_s.items()}
+
+
+def report(results: Results) -> str:
+    """The results as Markdown tables."""
+    lines = [
+        "| who | turns | added, median ms | p99 ms | messages | tokens/s | "
+        "CPU ms / 1,000 tokens | KiB / stream | Redis commands / turn |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for who, levels in results.items():
+        for level in levels:
+            cpu = cpu_ms_per_1000(level)
+            parts = ", ".join(f"{name} {ms:.0f}" for name, ms in cpu.items())
+            streams = level.grown_bytes.get("workers", level.grown_bytes.get("bot", 0))
+            lines.append(
+                f"| {who} | {level.turns} | {statistics.median(level.added_ms):.1f} | "
+                f"{p99(level.added_ms):.1f} | {len(level.added_ms)} | "
+                f"{level.tokens / level.seconds:.0f} | {sum(cpu.values()):.0f} ({parts}) | "
+                f"{streams / level.turns / 1024:.0f} | {level.commands / level.turns:.0f} |"
+            )
+    return "\n".join(lines)
+
+
+def misses(results: Results) -> list[str]:
+    """What does not hold at the gate's level, in words."""
+    gate = {
+        who: level
+        for who, levels in results.items()
+        for level in levels
+        if level.turns == GATE_TURNS
+    }
+    found: list[str] = []
+    for who, level in gate.items():
+        if who in RIVALS:
+            continue
+        median, high = statistics.median(level.added_ms), p99(level.added_ms)
+        if who == f"{WORKERS[1]} workers" and (median > GATE_MEDIAN_MS or high > GATE_P99_MS):
+            found.append(f"{who}: {median:.0f} / {high:.0f} ms added at {GATE_TURNS} turns")
+        own = sum(cpu_ms_per_1000(level).values())
+        for sdk, factor in (("litellm", GATE_LITELLM), ("openai", 1.0)):
+            if sdk in gate and own * factor > sum(cpu_ms_per_1000(gate[sdk]).values()):
+                found.append(f"{who}: CPU {own:.0f} ms per 1,000 tokens beside {sdk}'s")
+    return found
+
+
+async def measure(levels: Sequence[int], workers: Sequence[int]) -> Results:
+    """All contenders, one after the other, on the same stage."""
+    results: Results = {}
+    for count in workers:
+        results[f"{count} worker{'s' * (count > 1)}"] = await ours(count, levels)
+    for sdk in RIVALS if RIVALS_PYTHON.exists() else ():
+        results[sdk] = await rival(sdk, levels)
+    return results
+
+
+def main() -> int:
+    """Prints the tables; exit code 1 when a gate is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few turns, two workers")
+    parser.add_argument("--json", type=Path, help="file for the raw results")
+    chosen = parser.parse_args()
+    levels, workers = (QUICK_LEVELS, QUICK_WORKERS) if chosen.quick else (LEVELS, WORKERS)
+    results = asyncio.run(measure(levels, workers))
+    print(report(results))
+    if not RIVALS_PYTHON.exists():
+        print("no rivals beside it: `make rivals` installs them")
+    if chosen.json is not None:
+        chosen.json.parent.mkdir(parents=True, exist_ok=True)
+        chosen.json.write_bytes(msgspec.json.encode(results))
+    missed = misses(results)
+    for words in missed:
+        print(f"missed: {words}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
