@@ -14,7 +14,7 @@ import platformdirs
 
 from shared.errors import ConfigError
 from shared.secret_files import with_files
-from shared.turns import FollowUp
+from shared.turns import Charge, FollowUp, Lanes
 
 PREFIX = "TURNFLEET_"
 NOT_SETTINGS = ("TURNFLEET_CORPUS", "TURNFLEET_TEST_", "TURNFLEET_BENCH_", "TURNFLEET_SEED")
@@ -39,6 +39,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """`local` or `discord`."""
     discord_token: str | None = None
     discord_rest_url: str = "https://discord.com/api/v10"
+    discord_requests_per_s: int = 50
+    """Discord's limit of a bot token, shared by all gateways; large bots are given more."""
+    discord_shards: int = 0
+    """Shards of the bot; 0 takes what Discord recommends."""
+    discord_names: str = ""
+    """Names that call the bot at the beginning of a message, with commas between. They need the
+    privileged intent *message content*."""
+    discord_always: str = ""
+    """Ids of channels where every message is a prompt, with commas between. They need the
+    privileged intent *message content*."""
+    tables: str = "image"
+    """How tables are shown in Discord: `image` (drawn, with a button for the source) or `text`."""
+    messages_per_turn: int = 20
+    """What is beyond so many messages of one reply goes into a file."""
     console_token: str | None = None
     """What the console asks visitors for; needed where it listens beyond loopback."""
     provider: str = "rehearsal"
@@ -59,15 +73,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """MCP servers by name, as JSON: an address, or the words of a command that speaks on stdio:
     {"docs": "https://host/mcp", "files": ["npx", "-y", "a-server"]}."""
     delivery_mode: str = "paragraph"
-    crash_policy: str = "supersede"
-    """What happens to text already shown when a worker dies: `supersede` or `notice`."""
-    record: str = "failed"
     follow_up: FollowUp = FollowUp.QUEUE
     """What a prompt does to what its user still has in the channel: `queue` waits its turn,
     `replace` stops and drops that, `merge` is answered together with the one that waits last."""
+    crash_policy: str = "supersede"
+    """What happens to text already shown when a worker dies: `supersede` or `notice`."""
+    record: str = "failed"
     """Which attempts keep the provider's bytes for `replay --recorded`: `failed` or `always`."""
     slots: int = 100
     """Turns a worker runs at once: about one core of streaming (docs/decisions)."""
+    lane: Lanes = Lanes.CHANNEL
+    """Whose turns wait for each other: `channel`, `thread`, or `user` (each person apart)."""
+    fair_by: Charge = Charge.SECONDS
+    """What guilds share fairly: `seconds` of slots, `tokens`, or `turns`."""
+    guild_weights: dict[str, float] = msgspec.field(default_factory=dict)
+    """Shares of guilds beside the usual 1, by guild id, `dm:<user>`, or `*` for the others, as
+    JSON: {"1187001234": 2.5}. A guild of weight 2 gets twice the slots while all are busy."""
     guild_depth: int = 50
     """Queued and running turns of a guild before it is told that the bot is busy."""
     global_depth: int = 10_000
@@ -147,6 +168,7 @@ def data_dir(settings: Settings) -> Path:
 
 
 _JSON_EXAMPLES = {
+    "guild_weights": '{"1187001234": 2.5}',
     "endpoints": '{"openai": "https://..."}',
     "tools": '{"*": ["calculate"]}',
     "mcp": '{"docs": "https://host/mcp"}',

@@ -12,7 +12,7 @@ from shared.causes import Cause
 from shared.config import Settings
 from shared.failures import FailureCategory, Fault
 from shared.segments import MERGED, REPLACED, AttemptSuperseded, TurnDone, TurnEvent, TurnFailed
-from shared.turns import TurnState
+from shared.turns import Charge, TurnState
 from shared.wire import encode_json
 
 LEASE_MS = 6_000
@@ -29,13 +29,23 @@ KEY_RUNNING = 1_000
 """Running turns of one provider key; a bound for the scripts, the key's own limit comes as 429."""
 OUT_MAX_ENTRIES = 20_000
 """Entries of an out stream before workers wait: 5 MB, minutes of a gateway's absence."""
+CRASH_DELAYS_MS = (0, 5_000, 30_000)
+"""After the first crash of a turn, the second and so on. One dead worker is an accident and nobody
+should wait for it; a turn that kills two is likely poison, and must not take the fleet down."""
+LOW_SHARE = 10
+"""Of so many starts one is a replay's, where both wait: replays go on, and nobody feels them."""
+CHARGE_MEMORY = 50
+"""Turns that the average cost looks back at."""
+CHARGE_MAX = 20.0
+"""The most that one turn is charged, in average ones: a stuck turn is no reason to lock a guild
+out for an hour."""
 PLACEHOLDER = -1
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What the scripts need to know. `crash` is `supersede` or `notice`.
 
-    The last seven are events in JSON; `@count@`, `@attempt@` and `@by@` are filled in by the
+    The last eight are events in JSON; `@count@`, `@attempt@` and `@by@` are filled in by the
     scripts, which know the numbers.
     """
 
@@ -57,12 +67,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     control_ttl_ms: int = keys.CONTROL_TTL_MS
     failed_max: int = keys.FAILED_MAX_TURNS
     dead_max: int = keys.DEAD_MAX_TURNS
+    crash_delays_ms: tuple[int, ...] = CRASH_DELAYS_MS
+    low_share: int = LOW_SHARE
+    charge: Charge = Charge.SECONDS
+    charge_memory: int = CHARGE_MEMORY
+    charge_max: float = CHARGE_MAX
     superseded: str = ""
     cancelled: str = ""
     replaced: str = ""
     merged: str = ""
     expired: str = ""
     lost: str = ""
+    lost_in_tool: str = ""
     dead: str = ""
 
     @classmethod
@@ -77,6 +93,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             wait_ms=deadline_ms,
             run_ms=deadline_ms,
             crash=settings.crash_policy,
+            charge=settings.fair_by,
             superseded=_superseded(),
             cancelled=_cancelled(),
             replaced=_cancelled(REPLACED),
@@ -87,6 +104,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
                 )
             ),
             lost=_counted(_lost(TurnState.FAILED)),
+            lost_in_tool=_counted(_lost(TurnState.FAILED, in_tool=True)),
             dead=_counted(_lost(TurnState.DEAD)),
         )
 
@@ -95,13 +113,12 @@ def _cancelled(*notes: str) -> str:
     return _counted(TurnDone(count=PLACEHOLDER, state=TurnState.CANCELLED, notes=notes))
 
 
-def _lost(state: TurnState) -> TurnFailed:
+def _lost(state: TurnState, *, in_tool: bool = False) -> TurnFailed:
+    headline = "The process that wrote the answer was lost."
+    if in_tool:
+        headline = f"{headline} A tool was running; it was not run a second time."
     return msgspec.structs.replace(
-        _failed(
-            Cause.WORKER_LOST,
-            FailureCategory.INTERNAL,
-            "The process that wrote the answer was lost.",
-        ),
+        _failed(Cause.WORKER_LOST, FailureCategory.INTERNAL, headline),
         state=state,
         retryable=True,
     )

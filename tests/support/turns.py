@@ -21,9 +21,10 @@ SNOWFLAKE = 2**63 - 25
 def turn(
     turn_id: str = "l1", *, channel: int = SNOWFLAKE, guild: int | None = 7, **more: Any
 ) -> TurnRequest:
+    user = more.pop("user", SNOWFLAKE - 1)
     return TurnRequest(
         turn_id=turn_id,
-        route=Route(front=Front.LOCAL, channel_id=channel, user_id=SNOWFLAKE - 1, guild_id=guild),
+        route=Route(front=Front.LOCAL, channel_id=channel, user_id=user, guild_id=guild),
         target=more.pop("target", Target(provider="rehearsal", model="plain")),
         messages=[Message(role=Role.USER, content=[TextBlock(text="hello")])],
         created_ms=1_700_000_000_000,
@@ -75,7 +76,7 @@ async def lease_ended(queue: TurnQueue) -> None:
         await asyncio.sleep(0)
 
 
-def with_policy(queue: TurnQueue, **changes: int | str) -> TurnQueue:
+def with_policy(queue: TurnQueue, **changes: Any) -> TurnQueue:
     """The same queue under another policy."""
     policy = msgspec.structs.replace(queue.policy, **changes)
     return TurnQueue(queue.redis, queue.keys, Settings(), policy=policy)

@@ -6,6 +6,7 @@
 -- Answers: a flat list; per turn that needs a look: id, lost | cancelled
 -- Sent twice: the same.
 --@include common
+--@include lanes
 --@include running
 local ends = now_ms() + POLICY.lease_ms
 local answer = {}

@@ -6,6 +6,7 @@
 -- Answers: cancelled | stopping | finished | unknown
 -- Sent twice: a second stop of a running turn is one more entry of the list, which does no harm.
 --@include common
+--@include lanes
 --@include running
 local tid = ARGV[3]
 local state = redis.call('HGET', KEYS[1], 'state')
@@ -15,6 +16,6 @@ if state == 'running' then
   return 'stopping'
 end
 if state ~= 'queued' then return 'finished' end
-withdraw(tid, now_ms(), POLICY.cancelled)
+withdraw(tid, now_ms(), 'cancelled', POLICY.cancelled)
 wake()
 return 'cancelled'

@@ -5,10 +5,9 @@
 -- The clock is the server's own.
 local PREFIX = ARGV[1]
 local POLICY = cjson.decode(ARGV[2])
-local RING, TIMES, TOTALS = PREFIX .. 'ring', PREFIX .. 'ring.time', PREFIX .. 'totals'
-local DEPTH, LEASES, WAKE = PREFIX .. 'depth', PREFIX .. 'lease', PREFIX .. 'wake'
+local DEPTH, TOTALS = PREFIX .. 'depth', PREFIX .. 'totals'
+local LEASES, WAITING, DELAY = PREFIX .. 'lease', PREFIX .. 'waiting', PREFIX .. 'delay'
 local RUN_GUILD, RUN_KEY, RUN_LANE = PREFIX .. 'run.guild', PREFIX .. 'run.key', PREFIX .. 'run.lane'
-local MAX_WAKE_TOKENS = 64 -- more than a burst can use before workers look by themselves
 local MAX_TRIMMED = 10 -- failed turns dropped per ending turn: the index shrinks, the script stays short
 
 local function now_ms()
@@ -17,9 +16,6 @@ local function now_ms()
 end
 
 local function turn_key(tid) return PREFIX .. 't:' .. tid end
-local function lane_key(lane) return PREFIX .. 'lane:' .. lane end
-local function guild_key(guild) return PREFIX .. 'guild:' .. guild end
-local function parked_key(key) return PREFIX .. 'parked:' .. key end
 
 local function count(hash, field) return tonumber(redis.call('HGET', hash, field) or '0') end
 
@@ -34,25 +30,10 @@ local function note(tid, now, word, attempt, who)
   redis.call('PEXPIRE', key, POLICY.turn_ttl_ms)
 end
 
--- Puts a guild into the ring if one of its lanes could start now.
-local function enter(guild)
-  if redis.call('ZSCORE', RING, guild) then return end
-  if redis.call('LLEN', guild_key(guild)) == 0 then return end
-  if count(RUN_GUILD, guild) >= POLICY.guild_running then return end
-  redis.call('ZADD', RING, math.max(count(TOTALS, 'time'), count(TIMES, guild)), guild)
-end
-
-local function wake()
-  if redis.call('ZCARD', RING) == 0 then return end
-  redis.call('LPUSH', WAKE, '1')
-  redis.call('LTRIM', WAKE, 0, MAX_WAKE_TOKENS - 1)
-end
-
 -- One turn less in the cell.
 local function leave_depth(guild)
   add(DEPTH, guild, -1)
   add(TOTALS, 'depth', -1)
-  if redis.call('HEXISTS', DEPTH, guild) == 0 then redis.call('HDEL', TIMES, guild) end
 end
 
 -- Appends one entry to the turn's out stream: `shared.segments.Envelope`, as text fields.
@@ -85,6 +66,7 @@ local function settle(tid, now, state, event, outcome)
   event = string.gsub(event, '@count@', string.format('%d', seq))
   emit(tid, m[1], m[2], seq + 1, event)
   redis.call('HSET', key, 'state', state, 'event', event, 'outcome', outcome, 'finished', now)
+  redis.call('ZREM', WAITING, tid)
   leave_depth(m[4])
   note(tid, now, state, m[1], m[5])
   local ttl = POLICY.done_ttl_ms
@@ -97,5 +79,6 @@ local function settle(tid, now, state, event, outcome)
   end
   redis.call('PEXPIRE', key, ttl)
   redis.call('PEXPIRE', PREFIX .. 'log:' .. tid, ttl)
+  redis.call('DEL', PREFIX .. 'rounds:' .. tid)
   redis.call('DEL', 'arq:job:' .. tid, 'arq:retry:' .. tid, 'arq:in-progress:' .. tid)
 end

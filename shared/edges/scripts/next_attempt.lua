@@ -6,6 +6,7 @@
 -- Answers: the new attempt's number, or 0 when the attempt is fenced
 -- Sent twice: the second finds the number raised by its own claim and answers it again.
 --@include common
+--@include lanes
 --@include running
 local tid, old, claim = ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local new = tostring(old + 1)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Takes turns from workers whose leases ended.
+-- Takes turns from workers whose leases ended; ends turns that waited too long; ends delays.
 --
 -- After a time in which nobody reaped (the server or the whole fleet was away) all leases look
 -- ended although their workers live: such a call only starts a time of grace of one lease, in
@@ -10,9 +10,11 @@
 --
 -- KEYS: leases
 -- ARGV: prefix, policy, how many at most
--- Answers: a flat list; per turn: id, queued | cancelled | failed | dead
+-- Answers: a flat list; per turn: id, queued | cancelled | failed | dead | gone, and expired for
+--          one that nobody started in time
 -- Sent twice: the second finds nothing left.
 --@include common
+--@include lanes
 --@include running
 local now = now_ms()
 local last = count(TOTALS, 'reaped')
@@ -22,6 +24,7 @@ if last > 0 and now - last > POLICY.reap_gap_ms then
   redis.call('HSET', TOTALS, 'grace', now + POLICY.lease_ms)
 end
 local latest, grace = now + POLICY.lease_ms, count(TOTALS, 'grace')
+if promote(now) then wake() end
 if now < grace and grace <= latest then return {} end
 local beyond = '(' .. string.format('%.0f', latest)
 for _, tid in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], beyond, '+inf', 'LIMIT', 0, ARGV[3])) do
@@ -37,6 +40,15 @@ for _, tid in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 
   end
   answer[#answer + 1] = tid
   answer[#answer + 1] = state
+end
+for _, tid in ipairs(redis.call('ZRANGEBYSCORE', WAITING, '-inf', now, 'LIMIT', 0, ARGV[3])) do
+  if redis.call('HGET', turn_key(tid), 'state') == 'queued' then
+    withdraw(tid, now, 'failed', POLICY.expired)
+    answer[#answer + 1] = tid
+    answer[#answer + 1] = 'expired'
+  else
+    redis.call('ZREM', WAITING, tid)
+  end
 end
 if #answer > 0 then wake() end
 return answer

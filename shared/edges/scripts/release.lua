@@ -6,6 +6,7 @@
 -- Answers: queued | cancelled | failed | dead (see `hand_back`) | fenced
 -- Sent twice: the second is fenced, the turn is where it should be.
 --@include common
+--@include lanes
 --@include running
 if not is_current(ARGV[3], nil, ARGV[4]) then return 'fenced' end
 local state = hand_back(ARGV[3], now_ms(), false)

@@ -54,8 +54,8 @@ def queue(client: Redis, keys: Keys, policy: Policy) -> TurnQueue:
 
 @pytest.fixture
 def brief_leases(client: Redis, keys: Keys, policy: Policy) -> TurnQueue:
-    """A queue whose leases end after a few milliseconds, and whose reaper never waits."""
-    brief = msgspec.structs.replace(policy, lease_ms=5, reap_gap_ms=3_600_000)
+    """A queue whose leases end after a few milliseconds, and which never waits after a crash."""
+    brief = msgspec.structs.replace(policy, lease_ms=5, reap_gap_ms=3_600_000, crash_delays_ms=(0,))
     return TurnQueue(client, keys, Settings(), policy=brief)
 
 

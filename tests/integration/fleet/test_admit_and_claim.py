@@ -155,6 +155,8 @@ async def test_a_slot_of_a_key_that_a_turn_never_took_goes_to_the_next_lane(
     await queue.finish(first.token, TurnFailed(cause="x", category="internal"))
     if end == "expired":
         await within(client.hset(keys.turn("l2"), "deadline", "0"))
+        assert await queue.claim("w1", 10) == []
+        assert await queue.reap() == [("l2", "expired")]
     else:
         assert await queue.cancel("l2") is Cancelled.CANCELLED
     assert (await claim_one(queue)).token.turn_id == "l3"
@@ -191,6 +193,8 @@ async def test_a_turn_that_waited_too_long_ends_and_frees_its_lane(
 ):
     await with_policy(queue, wait_ms=0).admit(turn("old", channel=5))
     await queue.admit(turn("young", channel=5))
+    assert await queue.claim("w1", 8) == []
+    assert await queue.reap() == [("old", "expired")]
     assert (await claim_one(queue)).token.turn_id == "young"
     (envelope,) = await out_entries(client, keys)
     assert isinstance(envelope.event, TurnFailed)

@@ -169,8 +169,9 @@ async def test_an_ended_turn_frees_lane_guild_and_key(queue: TurnQueue, client: 
     await queue.finish(following.token, FAILED)
     for name in (keys.running_lanes, keys.running_guilds, keys.running_keys, keys.depth):
         assert await within(client.hgetall(name)) == {}
-    for name in (keys.leases, keys.ring, keys.ring_times):
+    for name in (keys.leases, keys.ring, keys.waiting):
         assert not await client.exists(name)
+    assert await client.pttl(keys.ring_times) > 0  # what its guild was charged is remembered
 
 
 async def test_the_index_of_failed_turns_is_bounded(

@@ -124,7 +124,6 @@ async def test_prompts_that_wait_become_one_turn(queue: TurnQueue):
         pytest.param(merging("a1", user=2), merging("a2"), id="of another user"),
         pytest.param(merging("a1"), merging("a2", target=OTHER), id="for another model"),
         pytest.param(said("a1", FollowUp.QUEUE), merging("a2"), id="under another setting"),
-        pytest.param(merging("a1", replay_of="m1"), merging("a2"), id="after a replay"),
         pytest.param(merging("a1", system="x" * 150_000), merging("a2"), id="other instructions"),
     ],
 )
@@ -132,6 +131,13 @@ async def test_unlike_prompts_stay_apart(queue: TurnQueue, first: TurnRequest, s
     await queue.admit(first)
     assert await queue.admit(second) is Admission.ACCEPTED
     assert await waiting(queue) == ["a1", "a2"]
+
+
+async def test_a_replay_is_no_prompt_to_be_merged_with(queue: TurnQueue):
+    await queue.admit(merging("a1", replay_of="m1"))
+    assert await queue.admit(merging("a2")) is Admission.ACCEPTED
+    assert await waiting(queue) == ["a2"]
+    assert await within(queue.redis.hgetall(queue.keys.depth)) == {b"7": b"2"}
 
 
 async def test_what_is_too_large_together_stays_apart(queue: TurnQueue):

@@ -6,7 +6,7 @@ from shared.edges.scripting import source_of
 
 FOLDER = files("shared.edges") / "scripts"
 NAMES = sorted(entry.name.removesuffix(".lua") for entry in FOLDER.iterdir())
-PARTS = {"common", "running"}
+PARTS = {"common", "lanes", "running"}
 SCRIPTS = [name for name in NAMES if name not in PARTS]
 
 
