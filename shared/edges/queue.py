@@ -89,6 +89,7 @@ class TurnQueue:
         self._append = Script(redis, "append")
         self._next_attempt = Script(redis, "next_attempt")
         self._note_tool = Script(redis, "note_tool")
+        self._keep_rounds = Script(redis, "keep_rounds")
         self._beat = Script(redis, "beat")
         self._finish = Script(redis, "finish")
         self._release = Script(redis, "release")
@@ -228,6 +229,17 @@ class TurnQueue:
         """Remembers that a tool ran, before it runs; false when fenced."""
         answer = await self._run(self._note_tool, *self._of(token, token.attempt, token.claim))
         return int(answer) == 1
+
+    async def keep_rounds(self, token: AttemptToken, kept: bytes) -> bool:
+        """Keeps the completed rounds of a turn: its tools need not run again; false when fenced."""
+        keys, args = self._of(token, token.attempt, token.claim)
+        keys.append(self.keys.rounds(token.turn_id))
+        return int(await self._run(self._keep_rounds, keys, [*args, kept])) == 1
+
+    async def kept_rounds(self, turn_id: str) -> bytes | None:
+        """What `keep_rounds` has kept of a turn that has not ended."""
+        kept: bytes | None = await within(self.redis.get(self.keys.rounds(turn_id)))
+        return kept
 
     async def finish(
         self, token: AttemptToken, event: TurnDone | TurnFailed, outcome: TurnOutcome | None = None
