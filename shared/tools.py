@@ -48,9 +48,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         parameters: the JSON schema of its arguments, of type `object`.
         run: is awaited on the worker's loop: what blocks belongs into a thread. It may be
             cancelled at any moment, and raises `ToolError` for failures that have a name.
+        repeatable: running it twice does no more than running it once. When a worker dies while
+            another kind of tool runs, the turn ends with a notice instead of starting over.
     """
 
     name: str
     description: str
     parameters: dict[str, object]
     run: RunTool
+    repeatable: bool = False

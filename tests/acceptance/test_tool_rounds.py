@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import httpx
@@ -9,6 +10,8 @@ import pytest
 
 from shared.edges.local_channel import local_turn_id
 from shared.edges.records import TurnRecord
+from shared.edges.redis import within
+from shared.segments import TurnFailed
 from shared.turns import Target, TurnState
 from tests.support.house import House, house
 from tests.support.servers import flavors, running_server
@@ -85,7 +88,7 @@ async def play(url: str) -> None:
         assert refused[0].startswith("There is no tool of this name")
 
 
-async def test_a_worker_that_dies_after_a_tool_ran_runs_none_again_and_the_channel_is_told():
+async def test_another_worker_goes_on_from_the_results_of_one_that_died():
     with running_server(flavors()[0]) as server:
         async with house(server.url, workers=1, TOOLS=ALL) as home:
             turn_id = await ask(home, 1, "what is twice 21?", guild=7, model="sums@4")
@@ -96,8 +99,32 @@ async def test_a_worker_that_dies_after_a_tool_ran_runs_none_again_and_the_chann
             home.workers[0].kill()
             home.workers[0].start()
             record = await ended(home, turn_id)
-            assert record.state is TurnState.FAILED
-            assert record.event is not None
-            assert (record.event.count, record.attempt) == (1, 1)
-            assert (await shown(home, 1, 2))[0] == "Let me work that out."
-            assert len(await requests(home)) == 2
+            assert (record.state, record.attempt) == (TurnState.DONE, 2)
+            assert record.outcome is not None
+            assert record.outcome.tool_calls == 0
+            said = await shown(home, 1, record.outcome.segments)
+            assert said[0] == "Let me work that out."
+            assert len(said) == record.outcome.segments
+            _, second, third = await requests(home)
+            assert second["messages"] == third["messages"]
+
+
+async def test_a_worker_that_dies_in_a_tool_runs_it_no_second_time_and_the_channel_is_told():
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+    where = {"far": [sys.executable, "-m", "tests.support.mcp_server", "stdio"]}
+    settings = {"TOOLS": json.dumps({"*": ["far_slow"]}), "MCP": json.dumps(where)}
+    with running_server(flavors()[0]) as server:
+        async with house(server.url, workers=1, **settings) as home:
+            turn_id = await ask(home, 1, "look it up", guild=7, model="tool@0")
+            async with asyncio.timeout(REPLY_S):
+                while await within(home.redis.hget(home.keys.turn(turn_id), "tools")) != b"1":
+                    await asyncio.sleep(0.05)
+            home.workers[0].kill()
+            home.workers[0].start()
+            record = await ended(home, turn_id)
+            assert (record.state, record.attempt) == (TurnState.FAILED, 1)
+            assert isinstance(record.event, TurnFailed)
+            assert record.event.cause == "worker_lost"
+            said = await shown(home, 1, record.event.count + 1)
+            assert "it was not run a second time" in said[-1]
+            assert len(await requests(home)) == 1

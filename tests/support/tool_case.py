@@ -55,7 +55,10 @@ def saying(text: str, **more: Any) -> ScriptedResponse:
 
 
 class Tools:
-    """Tools whose runs are remembered: `echo`, `slow`, `crash`, `refuse`, `long`, `count`."""
+    """Tools whose runs are remembered: `echo`, `slow`, `crash`, `refuse`, `long`, `count`.
+
+    `count` may run twice without harm.
+    """
 
     def __init__(self) -> None:
         self.ran: list[tuple[str, dict[str, object], ToolContext]] = []
@@ -78,7 +81,13 @@ class Tools:
 
         properties = {"text": {"type": "string"}, "n": {"type": "integer"}}
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
-        return Tool(name=name, description=f"Does {name}.", parameters=schema, run=run)
+        return Tool(
+            name=name,
+            description=f"Does {name}.",
+            parameters=schema,
+            run=run,
+            repeatable=name == "count",
+        )
 
     async def _echo(self, args: dict[str, object]) -> object:
         return args.get("text", "nothing")

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from shared.causes import Cause
 from shared.errors import ConfigError, EndpointError, Fenced
 from shared.failures import ErrorReport, FaultDetails
 from shared.secrets import Secret
@@ -17,7 +18,7 @@ from shared.segments import Segment, TurnDone, TurnFailed
 from shared.turns import AttemptToken, Target, TurnOutcome, TurnRequest
 from worker.edges.clock import SystemClock
 from worker.edges.tools import Toolbox
-from worker.failures.traffic import Traffic
+from worker.failures.traffic import GO, Signal, Traffic
 from worker.providers.requests import Endpoint, HttpRequest, KeyedEndpoint
 from worker.turn.ports import KeysPort, ProviderPort, TimeLimits, ToolsPort
 from worker.turn.runner import TurnRunner
@@ -102,13 +103,15 @@ class RememberingOutbox:
         self._fence_at = fence_at
         self.has_sent = asyncio.Event()
         self.tools_noted = 0
+        self.rounds: bytes | None = None
         self.fences_tools = False
 
-    async def send(self, segment: Segment) -> None:
+    async def send(self, segment: Segment) -> bool:
         if self._fence_at is not None and segment.seq >= self._fence_at:
             raise Fenced
         self.segments.append(segment)
         self.has_sent.set()
+        return True
 
     async def next_attempt(self) -> AttemptToken:
         self.token = AttemptToken(
@@ -121,6 +124,12 @@ class RememberingOutbox:
         if self.fences_tools:
             raise Fenced
         self.tools_noted += 1
+
+    async def keep_rounds(self, kept: bytes) -> None:
+        self.rounds = kept
+
+    async def kept_rounds(self) -> bytes | None:
+        return self.rounds
 
     async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
         self.ends.append((event, outcome))
@@ -179,18 +188,19 @@ class OpenRoads:
 
     def __init__(self) -> None:
         self.shut: set[str] = set()
+        self.cause: Cause | None = None
         self.has_retries = True
         self.asked: list[tuple[str, bool]] = []
-        self.notes: list[tuple[str, bool]] = []
+        self.notes: list[tuple[str, str | None]] = []
 
-    async def ask(self, target: Target, *, again: bool) -> Traffic:
+    async def ask(self, target: Target, *, again: bool) -> Signal:
         self.asked.append((target.model, again))
         if target.model in self.shut:
-            return Traffic.SHUT
-        return Traffic.SPENT if again and not self.has_retries else Traffic.GO
+            return Signal(word=Traffic.SHUT, cause=self.cause)
+        return Signal(word=Traffic.SPENT) if again and not self.has_retries else GO
 
-    async def heard(self, target: Target, *, well: bool) -> None:
-        self.notes.append((target.model, well))
+    async def heard(self, target: Target, failure: str | None) -> None:
+        self.notes.append((target.model, failure))
 
 
 def runner(

@@ -138,6 +138,7 @@ CALCULATE: Final = Tool(
         "additionalProperties": False,
     },
     run=_run_calculate,
+    repeatable=True,
 )
 CURRENT_TIME: Final = Tool(
     name="current_time",
@@ -150,5 +151,6 @@ CURRENT_TIME: Final = Tool(
         "additionalProperties": False,
     },
     run=_run_current_time,
+    repeatable=True,
 )
 BUILTIN_TOOLS: Final = (CALCULATE, CURRENT_TIME)

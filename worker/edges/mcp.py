@@ -121,7 +121,13 @@ def _tool(server: str, listed: Any, client: Any, broken: asyncio.Event) -> Tool:
         description=(listed.description or "")[:MAX_DESCRIPTION_CHARS],
         parameters=dict(listed.input_schema),
         run=run,
+        repeatable=_is_repeatable(listed.annotations),
     )
+
+
+def _is_repeatable(hints: Any) -> bool:
+    """What the server says of its tool; the operator trusts the server, or would not name it."""
+    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
 
 async def _call(client: Any, name: str, args: dict[str, object], broken: asyncio.Event) -> str:

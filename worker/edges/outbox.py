@@ -13,7 +13,7 @@ import msgspec
 
 from shared.edges.queue import Appended, Finished, TurnQueue
 from shared.edges.records import TurnRecords
-from shared.errors import Fenced, FleetError, StoreError, StoreUnavailable
+from shared.errors import Fenced, FleetError, StoreError, StoreFull, StoreUnavailable
 from shared.failures import FaultDetails
 from shared.logs import fields
 from shared.segments import Segment, SegmentReady, TurnDone, TurnFailed
@@ -64,8 +64,11 @@ class Outbox:
         """The attempt that may write now."""
         return self._lease.token
 
-    async def send(self, segment: Segment) -> None:
+    async def send(self, segment: Segment) -> bool:
         """Appends a segment, waiting while the out stream is full.
+
+        Returns:
+            False where it is full and a user has stopped the turn: the segment is not sent.
 
         Raises:
             Fenced: another worker has the turn.
@@ -73,7 +76,7 @@ class Outbox:
         if segment.seq != len(self._segments) + 1:
             raise FleetError(f"segment {segment.seq} follows {len(self._segments)}")
         self._segments.append(segment)
-        await self._append_up_to(segment.seq)
+        return await self._append_up_to(segment.seq, until=self._lease.stopped)
 
     async def next_attempt(self) -> AttemptToken:
         """Starts the next attempt; what the old one showed is superseded in the same step.
@@ -89,13 +92,33 @@ class Outbox:
         return token
 
     async def note_tool(self) -> None:
-        """Remembers that a tool is about to run: after that, shown text is never superseded.
+        """Remembers that a tool is about to run: until its result is kept nobody starts over.
 
         Raises:
             Fenced: another worker has the turn.
         """
         if not await self._until_answered(lambda: self._queue.note_tool(self.token)):
             raise self._fenced()
+
+    async def keep_rounds(self, kept: bytes) -> None:
+        """Keeps the completed rounds; a server without memory does not, and that is logged.
+
+        Raises:
+            Fenced: another worker has the turn.
+        """
+        try:
+            is_ours = await self._until_answered(lambda: self._queue.keep_rounds(self.token, kept))
+        except StoreFull as exc:
+            log.warning("rounds.lost", extra=fields(bytes=len(kept), reason=str(exc)))
+            return
+        if not is_ours:
+            raise self._fenced()
+
+    async def kept_rounds(self) -> bytes | None:
+        """The rounds that an earlier claim of the turn has completed."""
+        if self.token.attempt == 1:
+            return None
+        return await self._until_answered(lambda: self._queue.kept_rounds(self.token.turn_id))
 
     async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
         """Ends the turn with its one terminal event.
@@ -150,8 +173,11 @@ class Outbox:
                         raise FleetError(f"{event.count} segments are counted, not sent")
                     await self._append_up_to(event.count)
 
-    async def _append_up_to(self, seq: int) -> None:
-        """Appends the segments that the server does not know, `seq` the last."""
+    async def _append_up_to(self, seq: int, until: asyncio.Event | None = None) -> bool:
+        """Appends the segments that the server does not know, `seq` the last.
+
+        False: `until` was set while the stream was full; `seq` is forgotten.
+        """
         at, wait_s = seq, FIRST_WAIT_S
         while at <= seq:
             event = SegmentReady(segment=self._segments[at - 1])
@@ -167,8 +193,25 @@ class Outbox:
                 case Appended.GAP:
                     at = await self._accepted() + 1
                 case Appended.BACKPRESSURE:
-                    await self._sleep(wait_s)
+                    if until is not None and until.is_set() and at == seq:
+                        self._segments.pop()
+                        return False
+                    await self._pause(wait_s, until)
                     wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+        return True
+
+    async def _pause(self, wait_s: float, until: asyncio.Event | None) -> None:
+        """Waits, less where `until` is set meanwhile."""
+        if until is None or until.is_set():
+            await self._sleep(wait_s)
+            return
+        sleeping = asyncio.ensure_future(self._sleep(wait_s))
+        stopping = asyncio.create_task(until.wait(), name="stop")
+        try:
+            await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            stopping.cancel()
 
     async def _accepted(self) -> int:
         known = await self._until_answered(lambda: self._queue.accepted(self.token))

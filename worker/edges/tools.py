@@ -110,6 +110,11 @@ class Toolbox:
             return UNCHECKABLE
         return "; ".join(map(_worded, errors[:MAX_COMPLAINTS])) or None
 
+    def is_repeatable(self, name: str) -> bool:
+        """Whether an offered tool may run twice without harm; one that has gone does not run."""
+        tool = self._tools.get(name)
+        return tool is None or tool.repeatable
+
     async def run(self, name: str, args: dict[str, object], context: ToolContext) -> str:
         """Runs an offered tool.
 

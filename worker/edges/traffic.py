@@ -10,13 +10,14 @@ import logging
 import msgspec
 from redis.asyncio import Redis
 
+from shared.causes import Cause
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.errors import StoreError
 from shared.keys import TRAFFIC_TTL_MS, Keys
 from shared.logs import fields
 from shared.turns import Target
-from worker.failures.traffic import Traffic
+from worker.failures.traffic import GO, Signal, Traffic
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,9 @@ class TrafficPolicy(msgspec.Struct, frozen=True, kw_only=True):
     failures_in_a_row: int = 10
     """In the whole fleet, without an answer between: no streak of bad luck at a model that answers
     most of the time."""
+    spacing_ms: int = 200
+    """Of failures that count: a hundred streams that break in one moment are one event, such as a
+    host that is deployed anew, and no outage."""
     open_ms: int = 15_000
     """Then one turn tries: providers' overloads last from seconds to minutes."""
     probe_ms: int = 30_000
@@ -34,8 +38,10 @@ class TrafficPolicy(msgspec.Struct, frozen=True, kw_only=True):
     window_ms: int = 60_000
     retry_percent: int = 10
     """Of first attempts in the window: an outage makes a tenth more load, not a multiple."""
-    free_retries: int = 10
-    """In each window whatever the traffic: a small bot must be able to try again."""
+    free_retries: int = 100
+    """In each window whatever the traffic: a small bot must be able to try again, and so must all
+    the streams of one worker (100 slots) that lost their connections at once. To a provider it is
+    less than two requests a second, and in an outage the breaker ends them after seconds."""
 
 
 class FleetTraffic:
@@ -53,7 +59,7 @@ class FleetTraffic:
         self._ask = Script(redis, "ask_target")
         self._heard = Script(redis, "heard_target")
 
-    async def ask(self, target: Target, *, again: bool) -> Traffic:
+    async def ask(self, target: Target, *, again: bool) -> Signal:
         """Whether a request may be sent now; one that may is counted."""
         policy = self._policy
         args: list[str | bytes | int] = [
@@ -68,17 +74,19 @@ class FleetTraffic:
             answer = await within(self._ask([self._key(target)], args))
         except StoreError as exc:
             log.debug("traffic.unasked", extra=fields(reason=str(exc)))
-            return Traffic.GO
-        return Traffic(answer.decode())
+            return GO
+        word, cause = (part.decode() for part in answer)
+        return Signal(word=Traffic(word), cause=Cause(cause) if cause else None)
 
-    async def heard(self, target: Target, *, well: bool) -> None:
-        """Notes an answer, or a failure that speaks against the model."""
+    async def heard(self, target: Target, failure: str | None) -> None:
+        """Notes an answer (None), or the cause of a failure that speaks against the model."""
         policy = self._policy
         args: list[str | bytes | int] = [
             TRAFFIC_TTL_MS,
-            int(well),
+            failure or "",
             policy.failures_in_a_row,
             policy.open_ms,
+            policy.spacing_ms,
         ]
         try:
             answer = await within(self._heard([self._key(target)], args))
@@ -86,7 +94,8 @@ class FleetTraffic:
             log.debug("traffic.unheard", extra=fields(reason=str(exc)))
             return
         if answer == b"opened":
-            log.warning("breaker.opened", extra=fields(asked=f"{target.provider}/{target.model}"))
+            asked = f"{target.provider}/{target.model}"
+            log.warning("breaker.opened", extra=fields(asked=asked, cause=failure))
 
     def _key(self, target: Target) -> str:
         return self._keys.traffic(target.provider, target.model)

@@ -5,7 +5,9 @@ Comes in: a classified error. Goes out: words. Pure; the driver and its edge imp
 
 from enum import StrEnum
 
-from shared.causes import Family, facts_of
+import msgspec
+
+from shared.causes import Cause, Family, facts_of
 
 
 class Traffic(StrEnum):
@@ -18,6 +20,16 @@ class Traffic(StrEnum):
     GO = "go"
     SHUT = "shut"
     SPENT = "spent"
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request that is about to be sent; `cause` is what shut the model."""
+
+    word: Traffic
+    cause: Cause | None = None
+
+
+GO = Signal(word=Traffic.GO)
 
 
 AGAINST = frozenset({Family.OVERLOAD, Family.TIMEOUT, Family.UPSTREAM})

@@ -67,6 +67,7 @@ class Attempt:
         "endpoint",
         "first_byte_s",
         "first_segment_s",
+        "is_cut",
         "key_id",
         "other_keys",
         "pipeline",
@@ -99,6 +100,7 @@ class Attempt:
         self.first_byte_s: float | None = None
         self.first_segment_s: float | None = None
         self.sent = 0
+        self.is_cut = False  # stopped while nobody took its segments: nothing more of it is sent
         self.rounds = 1
         self.recording = Recording()
         self.pipeline = pipeline_for(

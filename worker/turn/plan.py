@@ -8,23 +8,14 @@ A completed round is never asked again: its tools ran, and a failure in a later 
 the history. The next attempt shows its text once more, under its own number.
 """
 
-from collections.abc import Sequence
-
 import msgspec
 
 from shared.failures import ProviderError
-from shared.messages import Message
 from shared.turns import Target, TurnRequest
 from worker.failures.decide import Action, Decision, Situation, decide
 from worker.providers.requests import ModelRequest, model_request
+from worker.turn.rounds import Round
 from worker.turn.trimming import trimmed
-
-
-class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """A completed round: what it said, and whether tools were called after it."""
-
-    said: str
-    trims: bool
 
 
 class Plan:
@@ -68,10 +59,11 @@ class Plan:
         """The model that is asked now."""
         return self.question.target
 
-    def add_round(self, said: str, messages: Sequence[Message], *, trims: bool) -> None:
-        """Makes the next question from a completed round: the answer, and the tools' results."""
-        self.rounds.append(Round(said=said, trims=trims))
-        self._messages = [*self._messages, *messages]
+    def add_rounds(self, *rounds: Round) -> None:
+        """Makes the next question from completed rounds."""
+        self.rounds.extend(rounds)
+        added = [message for one in rounds for message in one.messages]
+        self._messages = [*self._messages, *added]
         self.question = msgspec.structs.replace(self.question, messages=self._messages)
 
     def after(

@@ -28,10 +28,10 @@ from shared.segments import TurnDone
 from shared.turns import AttemptUsage, StopReason, TurnOutcome, TurnRequest, TurnState
 from worker.failures.classify import error_of
 from worker.failures.decide import Action, Decision
-from worker.failures.reports import details_of, report_of
-from worker.failures.traffic import Traffic, speaks_against
-from worker.providers.requests import ModelRequest
+from worker.failures.reports import details_of
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
+from worker.turn.gate import Gate
+from worker.turn.outcomes import outcome_of
 from worker.turn.plan import Plan
 from worker.turn.ports import (
     Clock,
@@ -43,7 +43,9 @@ from worker.turn.ports import (
     ToolsPort,
     TrafficPort,
 )
-from worker.turn.reports import diagnostics_of, failed_event, identity_of
+from worker.turn.reporting import AttemptReports
+from worker.turn.reports import failed_event
+from worker.turn.rounds import Round, dump, load
 from worker.turn.streaming import AttemptStream
 from worker.turn.tool_rounds import ToolLimits, ToolRounds
 
@@ -151,6 +153,14 @@ class _Run:
             provider=runner.provider, outbox=outbox, clock=runner.clock, stopped=stopped
         )
         self._plan = Plan(request, may_supersede=runner.may_supersede)
+        self._gate = Gate(runner.traffic)
+        self._reports = AttemptReports(
+            request,
+            reporter=runner.reporter,
+            clock=runner.clock,
+            worker_id=runner.worker_id,
+            new_report_id=runner.new_report_id,
+        )
         self._tools = ToolRounds(
             request,
             tools=runner.tools,
@@ -162,12 +172,20 @@ class _Run:
         )
         self._pauses = 0
         self._was_empty = False
-        self._is_shut = False
+        self._shut: Failed | None = None
         self._spent: list[AttemptUsage] = []
 
     async def finish(self) -> TurnOutcome:
-        """Tries until the turn has its end."""
-        self._is_shut = not await self._may_ask()
+        """Tries until the turn has its end.
+
+        Raises:
+            WireError: an earlier claim left rounds that cannot be read.
+        """
+        kept = await self._outbox.kept_rounds()
+        if kept is not None:
+            self._plan.add_rounds(*load(kept))
+            self._tools.resume(sum(one.trims for one in self._plan.rounds))
+        self._shut = await self._gate.first(self._plan.target)
         while True:
             attempt = await self._begin()
             result = await self._result_of(attempt)
@@ -185,22 +203,12 @@ class _Run:
 
     async def _result_of(self, attempt: Attempt) -> AttemptResult:
         """Asks, unless the breaker of the first model is open; the fleet hears how it went."""
-        if self._is_shut:
-            self._is_shut = False
-            why = "the model failed for the whole fleet; it is not asked for some seconds"
-            return Failed(error=error_of(Cause.OVERLOADED, message=why))
+        if self._shut is not None:
+            shut, self._shut = self._shut, None
+            return shut
         result = self._unless_empty(attempt, await self._rounds_of(attempt))
-        match result:
-            case Completed():
-                await self._runner.traffic.heard(attempt.target, well=True)
-            case Failed(error=error) if speaks_against(error.cause):
-                await self._runner.traffic.heard(attempt.target, well=False)
-            case _:
-                pass
+        await self._gate.tell(attempt.target, result)
         return result
-
-    async def _may_ask(self, *, again: bool = False) -> bool:
-        return await self._runner.traffic.ask(self._plan.target, again=again) is Traffic.GO
 
     async def _rounds_of(self, attempt: Attempt) -> AttemptResult:
         """Asks and asks again, until the model says something that needs no answer."""
@@ -241,7 +249,12 @@ class _Run:
             if self._pauses > MAX_PAUSES:
                 return result
         answer = pipeline.answer(attempt.target)
-        self._plan.add_round(pipeline.said, [answer, *results], trims=bool(pipeline.calls))
+        self._plan.add_rounds(
+            Round(said=pipeline.said, trims=bool(pipeline.calls), messages=[answer, *results])
+        )
+        kept = dump(self._plan.rounds)
+        if kept is not None:
+            await self._outbox.keep_rounds(kept)
         attempt.next_round()
         return None
 
@@ -253,7 +266,8 @@ class _Run:
             name = attempt.target.provider
             await self._runner.keys.rest(name, attempt.key_id, decision.key_cooldown_s)
         gives_up = decision.action is Action.GIVE_UP or self._is_too_late(decision.delay_s)
-        report = await self._report(attempt, error, asked, shown=gives_up)
+        number = self._outbox.token.attempt
+        report = await self._reports.report(attempt, error, asked, number=number, shown=gives_up)
         if gives_up:
             return await self._give_up(attempt, error, report)
         log.info("attempt.again", extra=fields(action=decision.action, cause=error.cause))
@@ -276,7 +290,9 @@ class _Run:
                 other_keys=attempt.other_keys,
             )
             is_retry = decision.action is Action.RETRY
-            if decision.action is Action.GIVE_UP or await self._may_ask(again=is_retry):
+            if decision.action is Action.GIVE_UP or await self._gate.may_go_on(
+                self._plan.target, again=is_retry
+            ):
                 return decision
             log.info("attempt.held_back", extra=fields(action=decision.action, cause=error.cause))
             error = msgspec.structs.replace(error, retryable=False)
@@ -346,55 +362,17 @@ class _Run:
         await self._outbox.finish(event, outcome)
         return outcome
 
-    async def _report(
-        self, attempt: Attempt, error: ProviderError, asked: ModelRequest, *, shown: bool
-    ) -> ErrorReport:
-        elapsed_ms = _ms(self._clock.monotonic_s() - attempt.started_s)
-        identity = identity_of(
-            self._request,
-            attempt,
-            number=self._outbox.token.attempt,
-            elapsed_ms=elapsed_ms,
-            worker_id=self._runner.worker_id,
-        )
-        report = report_of(
-            error,
-            identity,
-            report_id=self._runner.new_report_id(),
-            created_ms=self._clock.epoch_ms(),
-            stage="request" if attempt.first_byte_s is None else "stream",
-            shown=shown,
-            metadata=diagnostics_of(attempt, error, asked, elapsed_ms=elapsed_ms),
-            secrets=attempt.secrets,
-        )
-        await self._runner.reporter.report(report, attempt.secrets)
-        return report
-
     def _outcome(self, attempt: Attempt, state: TurnState) -> TurnOutcome:
-        end = attempt.pipeline.end
-        return TurnOutcome(
-            state=state,
-            segments=attempt.sent,
-            stop_reason=attempt.pipeline.stop_reason,
-            usage=attempt.usage,
-            serving_provider=end.serving_provider if end is not None else None,
-            details=tuple(attempt.pipeline.buffer.details),
-            first_byte_ms=self._since_start(attempt.first_byte_s),
-            first_segment_ms=self._since_start(attempt.first_segment_s),
-            elapsed_ms=_ms(self._clock.monotonic_s() - self._started_s),
-            rounds=attempt.rounds,
+        return outcome_of(
+            attempt,
+            state,
+            started_s=self._started_s,
+            now_s=self._clock.monotonic_s(),
             tool_calls=self._tools.calls_run,
             attempts=tuple(self._spent),
         )
-
-    def _since_start(self, moment_s: float | None) -> int | None:
-        return None if moment_s is None else _ms(moment_s - self._started_s)
 
     async def _keep_recording(self, attempt: Attempt, result: AttemptResult) -> None:
         if isinstance(result, Failed) or self._runner.records_always:
             await self._outbox.keep_recording(attempt.recording.dump())
             log.debug("attempt.recorded", extra=fields(attempt=self._outbox.token.attempt))
-
-
-def _ms(seconds: float) -> int:
-    return round(seconds * 1000)

@@ -144,7 +144,9 @@ class AttemptStream:
 
     async def _send(self, attempt: Attempt, segments: list[Segment]) -> None:
         for segment in segments:
-            await self._outbox.send(segment)
+            if attempt.is_cut or not await self._outbox.send(segment):
+                attempt.is_cut = True
+                return
             attempt.note_sent(self._clock.monotonic_s())
 
     async def _stop(self, attempt: Attempt) -> Stopped:

@@ -106,6 +106,10 @@ class ToolRounds:
         self.calls_run = 0
         self.is_over = False
 
+    def resume(self, rounds: int) -> None:
+        """Counts the rounds that an earlier claim of the turn completed."""
+        self._rounds = rounds
+
     async def answer(self, calls: Sequence[FunctionCall]) -> list[Message] | None:
         """Runs what may run, in parallel, and answers every call in order.
 
@@ -119,23 +123,21 @@ class ToolRounds:
         """
         self._rounds += 1
         is_spent = self.is_over = self._is_spent()
-        answers = {
-            call.id: Answer(text=text)
-            for call in calls
-            if (text := NO_BUDGET if is_spent else self._refused(call)) is not None
-        }
-        allowed = [call for call in calls if call.id not in answers]
-        for call in allowed[max(0, self._limits.calls - self.calls_run) :]:
-            answers[call.id] = Answer(text=NO_BUDGET)
-        runnable = [call for call in allowed if call.id not in answers]
-        if runnable:
+        # By place, never by id: a provider may give two calls one id, or none.
+        refusals = [NO_BUDGET if is_spent else self._refused(call) for call in calls]
+        allowed = [at for at, refusal_ in enumerate(refusals) if refusal_ is None]
+        left = max(0, self._limits.calls - self.calls_run)
+        runnable = [calls[at] for at in allowed[:left]]
+        if any(not self._tools.is_repeatable(call.name) for call in runnable):
             await self._outbox.note_tool()
-            ran = await self._run_all(runnable)
-            if ran is None:
-                return None
-            answers |= ran
-        self._count_failures(answers[call.id] for call in calls)
-        return [_message(call, answers[call.id]) for call in calls]
+        ran = await self._run_all(runnable) if runnable else []
+        if ran is None:
+            return None
+        answers = [Answer(text=text or NO_BUDGET) for text in refusals]
+        for at, answer in zip(allowed, ran, strict=False):
+            answers[at] = answer
+        self._count_failures(answers)
+        return [_message(call, answer) for call, answer in zip(calls, answers, strict=True)]
 
     def _is_spent(self) -> bool:
         limits = self._limits
@@ -155,15 +157,12 @@ class ToolRounds:
         complaint = self._tools.complaint(call.name, call.args)
         return None if complaint is None else WRONG_ARGUMENTS.format(complaint=complaint)
 
-    async def _run_all(self, calls: list[FunctionCall]) -> dict[str, Answer] | None:
+    async def _run_all(self, calls: list[FunctionCall]) -> list[Answer] | None:
         started_s = self._clock.monotonic_s()
         self.calls_run += len(calls)
-        tasks = {
-            call.id: asyncio.create_task(self._run(call), name=f"tool {call.name}")
-            for call in calls
-        }
+        tasks = [asyncio.create_task(self._run(call), name=f"tool {call.name}") for call in calls]
         stop = asyncio.create_task(self._stopped.wait(), name="stop")
-        waiting: set[asyncio.Task[Answer] | asyncio.Task[bool]] = {*tasks.values()}
+        waiting: set[asyncio.Task[Answer] | asyncio.Task[bool]] = {*tasks}
         limit_s = min(self._limits.all_s - self._spent_s, self._deadline_s - started_s)
         try:
             until_s = started_s + limit_s
@@ -176,11 +175,11 @@ class ToolRounds:
                 )
                 waiting -= done
         finally:
-            await _let_go([*tasks.values(), stop])
+            await _let_go([*tasks, stop])
             self._spent_s += self._clock.monotonic_s() - started_s
         if self._stopped.is_set():
             return None
-        return {name: _answer_of(task) for name, task in tasks.items()}
+        return [_answer_of(task) for task in tasks]
 
     async def _run(self, call: FunctionCall) -> Answer:
         async with self._places:

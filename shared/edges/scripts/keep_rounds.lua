@@ -1,4 +1,4 @@
-#!lua flags=allow-oom
+#!lua
 -- Keeps the completed tool rounds of a turn: whoever takes it over goes on from there, and the
 -- tools that ran are no reason any more to end it.
 --

@@ -109,6 +109,46 @@ async def test_shown_text_is_kept_where_it_may_not_be_superseded(
     assert (last.event.cause, last.event.count, last.event.retryable) == ("worker_lost", 1, True)
 
 
+@pytest.mark.parametrize("how", ["crash", "drain"])
+async def test_a_tool_that_ran_is_not_run_again_even_where_nothing_was_shown(
+    brief_leases: TurnQueue, client: Redis, keys: Keys, how: str
+):
+    queue = brief_leases
+    token = (await admit_and_claim(queue)).token
+    assert await queue.note_tool(token)
+    if how == "drain":
+        assert await queue.release(token) == "failed"
+    else:
+        await lease_ended(queue)
+        assert await queue.reap() == [("l1", "failed")]
+    (last,) = await out_entries(client, keys)
+    assert isinstance(last.event, TurnFailed)
+    assert (last.event.cause, last.event.count) == ("worker_lost", 0)
+    assert last.event.headline.endswith("A tool was running; it was not run a second time.")
+
+
+@pytest.mark.parametrize("shows", [False, True], ids=["silent", "shown"])
+async def test_once_the_results_are_kept_a_turn_may_start_over(
+    brief_leases: TurnQueue, client: Redis, keys: Keys, shows: bool
+):
+    queue = brief_leases
+    token = (await admit_and_claim(queue)).token
+    if shows:
+        await queue.append(token, 1, segment(token, 1))
+    assert await queue.note_tool(token)
+    assert await queue.keep_rounds(token, b"[]")
+    await lease_ended(queue)
+    assert await queue.reap() == [("l1", "queued")]
+    heir = await claim_one(queue)
+    assert heir.superseding is shows
+    assert await queue.kept_rounds("l1") == b"[]"
+    assert await client.pttl(keys.rounds("l1")) > 47 * 3_600_000
+    assert not await queue.keep_rounds(token, b"[1]")  # whoever lost the turn keeps nothing
+    assert await queue.kept_rounds("l1") == b"[]"
+    assert await queue.finish(heir.token, TurnDone(count=0)) == "ok"
+    assert await queue.kept_rounds("l1") is None
+
+
 async def test_a_crash_before_any_text_restarts_in_silence(
     brief_leases: TurnQueue, client: Redis, keys: Keys
 ):

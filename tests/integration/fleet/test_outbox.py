@@ -107,6 +107,62 @@ async def test_a_full_stream_is_waited_for(
     assert max(waits.seconds) <= 1.0
 
 
+async def test_a_stop_ends_the_waiting_for_a_full_stream(
+    outbox: Outbox, lease: Lease, queue: TurnQueue, waits: Waits, client: Redis, keys: Keys
+):
+    queue.out_max_entries = 1
+    assert await outbox.send(piece(outbox, 1))
+    sending = asyncio.create_task(outbox.send(piece(outbox, 2)))
+    await waits.then.wait()
+    lease.stopped.set()
+    assert await sending is False
+    outcome = msgspec.structs.replace(OUTCOME, state=TurnState.CANCELLED)
+    await outbox.finish(TurnDone(count=1, state=TurnState.CANCELLED), outcome)
+    assert await texts(client, keys) == ["text 1"]
+    _, end = await out_entries(client, keys)
+    assert end.event == TurnDone(count=1, state=TurnState.CANCELLED)
+
+
+async def test_a_stop_wakes_who_waits(queue: TurnQueue, records: TurnRecords, lease: Lease):
+    sleeps = asyncio.Event()
+
+    async def sleep(_: float) -> None:
+        sleeps.set()
+        await asyncio.Event().wait()
+
+    queue.out_max_entries = 0
+    outbox = Outbox(queue, records, lease, sleep=sleep)
+    sending = asyncio.create_task(outbox.send(piece(outbox, 1)))
+    async with asyncio.timeout(5):
+        await sleeps.wait()
+        lease.stopped.set()
+        assert await sending is False
+
+
+async def test_completed_rounds_are_kept_for_the_next_claim(
+    outbox: Outbox, lease: Lease, queue: TurnQueue, records: TurnRecords, client: Redis
+):
+    assert await outbox.kept_rounds() is None
+    await outbox.note_tool()
+    await outbox.keep_rounds(b"[1]")
+    await queue.release(lease.token)
+    heir = Outbox(queue, records, Lease(await claim_one(queue, "w2")))
+    assert await heir.kept_rounds() == b"[1]"
+    with pytest.raises(Fenced):
+        await outbox.keep_rounds(b"[1, 2]")
+
+
+async def test_a_server_without_memory_keeps_no_rounds(
+    outbox: Outbox, queue: TurnQueue, client: Redis
+):
+    await client.config_set("maxmemory", "1")
+    try:
+        await outbox.keep_rounds(b"[1]")
+    finally:
+        await client.config_set("maxmemory", "0")
+    assert await queue.kept_rounds("l1") is None
+
+
 async def test_a_fenced_outbox_stays_silent(
     outbox: Outbox, queue: TurnQueue, lease: Lease, client: Redis, keys: Keys
 ):

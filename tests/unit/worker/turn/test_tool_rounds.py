@@ -3,18 +3,21 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from shared.errors import Fenced
+from shared.messages import TextBlock
 from shared.recording import Asked, Carried, Dropped, Received, read_recording
 from shared.segments import TurnDone, TurnFailed
 from shared.turns import StopReason, Target, TurnState, Usage
 from tests.support.tool_case import ToolCase, call, calling, saying
 from tests.support.turn_ports import SILENCE, ScriptedResponse
+from worker.chunks.types import FunctionCall
 from worker.turn.pipeline import pipeline_for
 from worker.turn.ports import TimeLimits
 from worker.turn.results import LABEL, MAX_RESULT_CHARS, NO_BUDGET
-from worker.turn.tool_rounds import ToolLimits
+from worker.turn.tool_rounds import ToolLimits, ToolRounds
 
 ECHO = call("echo", '{"text": "a result"}')
 AGAIN = ScriptedResponse([b'{"error":{"message":"busy","code":"overloaded_error"}}'], 529)
@@ -66,6 +69,26 @@ async def test_parallel_calls_run_together_and_are_answered_in_order():
     await case.run()
     assert [json.loads(text.partition("\n")[2])["n"] for text in case.results] == list(range(6))
     assert case.tools.most_at_once == 3
+
+
+async def test_two_calls_of_one_id_are_answered_each():
+    """The normalizer gives every call an id of its own; nothing here depends on it."""
+    case = ToolCase()
+    rounds = ToolRounds(
+        msgspec.structs.replace(case.request, tools=case.tools.box().offered(7)),
+        tools=case.tools.box(),
+        outbox=case.outbox,
+        clock=case.runner.clock,
+        stopped=case.stopped,
+        deadline_s=case.runner.clock.monotonic_s() + 5,
+        limits=ToolLimits(),
+    )
+    calls = [FunctionCall(id="", name="echo", args={"text": text}) for text in ("left", "right")]
+    calls.insert(1, FunctionCall(id="", name="bake", args={}))
+    answers = await rounds.answer(calls)
+    assert answers is not None
+    texts = [block.text for one in answers for block in one.content if isinstance(block, TextBlock)]
+    assert [text.split("\n")[-1][:16] for text in texts] == ["left", "There is no tool", "right"]
 
 
 REFUSED = {

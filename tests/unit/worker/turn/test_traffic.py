@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from shared.causes import Cause
 from shared.segments import TurnDone, TurnFailed
 from shared.turns import Target, TurnState
 from tests.support.tool_case import ToolCase, call, calling, frame, saying
@@ -33,9 +34,20 @@ async def test_a_shut_model_is_not_asked_and_the_chain_goes_on():
     outcome = await case.run()
     assert models(case) == ["second"]
     assert outcome.state is TurnState.DONE
-    assert roads.notes == [("second", True)]
+    assert roads.notes == [("second", None)]
     (report,) = case.reporter.reports
     assert report.error_type == "overloaded"
+
+
+async def test_a_shut_model_fails_with_what_shut_it():
+    case, roads = case_of()
+    roads.shut, roads.cause = {"plain"}, Cause.NETWORK_TIMEOUT
+    outcome = await case.run()
+    assert outcome.cause == "network_timeout"
+    (report,) = case.reporter.reports
+    assert report.error_type == "network_timeout"
+    assert "the whole fleet" in report.message
+    assert roads.notes == []  # nothing was asked, so nothing speaks against it
 
 
 async def test_a_shut_fallback_is_passed_over():
@@ -43,7 +55,7 @@ async def test_a_shut_fallback_is_passed_over():
     roads.shut = {"second"}
     await case.run()
     assert models(case) == ["plain", "third"]
-    assert roads.notes == [("plain", False), ("third", True)]
+    assert roads.notes == [("plain", "overloaded"), ("third", None)]
 
 
 async def test_where_all_are_shut_the_turn_ends_with_a_notice():
@@ -84,4 +96,4 @@ async def test_rounds_are_one_attempt_of_a_model():
     case, roads = case_of(calling(call("echo")), saying("Done."))
     await case.run()
     assert roads.asked == [("plain", False)]
-    assert roads.notes == [("plain", True)]
+    assert roads.notes == [("plain", None)]

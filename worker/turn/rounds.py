@@ -1,0 +1,52 @@
+"""The completed rounds of a turn: what must not be asked, and no tool run, once more.
+
+Comes in: rounds as they are completed. Goes out: one value that Redis keeps while the turn runs,
+and the rounds again, for a worker that takes the turn over. Pure; `worker.turn` imports it.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shared.errors import WireError
+from shared.messages import Message
+
+MAX_KEPT_BYTES = 1024 * 1024
+"""Of one turn: 32 results of 16,000 characters and the reasoning between them. What is longer is
+not kept, and a worker's death then ends the turn with a notice."""
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """A completed round.
+
+    Args:
+        said: its visible text, as it stands in the history.
+        trims: tools were called after it; a half sentence at its end was not shown.
+        messages: the answer, and the tools' results.
+    """
+
+    said: str
+    trims: bool
+    messages: list[Message]
+
+
+_encode = msgspec.json.Encoder().encode
+_decoder = msgspec.json.Decoder(list[Round])
+
+
+def dump(rounds: Sequence[Round]) -> bytes | None:
+    """The rounds as they are kept; None where they are too long for it."""
+    kept = _encode(list(rounds))
+    return kept if len(kept) <= MAX_KEPT_BYTES else None
+
+
+def load(kept: bytes) -> list[Round]:
+    """The rounds again.
+
+    Raises:
+        WireError: nobody here can read them; to begin anew would run tools twice.
+    """
+    try:
+        return _decoder.decode(kept)
+    except msgspec.DecodeError as exc:
+        raise WireError(f"not the rounds of a turn: {exc}") from exc
