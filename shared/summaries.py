@@ -6,13 +6,14 @@ reports, that the recorder counts. No text of anyone. Pure; anyone may import it
 
 import msgspec
 
-from shared.turns import CredentialSource, TurnState, Usage
+from shared.turns import AttemptUsage, CredentialSource, TurnState, Usage
 
 
 class TurnSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a turn ended. (turn_id, attempt) names it: sent twice, it is counted once.
 
-    `usage` is the last attempt's, absent counts stay absent.
+    `usage` is the last attempt's, absent counts stay absent. `attempts` has every attempt of the
+    claim that ended it, the last one included: each is paid for.
     """
 
     turn_id: str
@@ -32,6 +33,7 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     segments: int = 0
     usage: Usage = msgspec.field(default_factory=Usage)
     queued_ms: int | None = None
-    first_segment_ms: int | None = None
     first_byte_ms: int | None = None
+    first_segment_ms: int | None = None
     elapsed_ms: int | None = None
+    attempts: tuple[AttemptUsage, ...] = ()

@@ -48,25 +48,6 @@ class Front(StrEnum):
     DISCORD = "discord"
 
 
-class Lanes(StrEnum):
-    """Whose turns wait for each other: one turn of a lane runs at a time, in order."""
-
-    CHANNEL = "channel"
-    """Everything in a channel, its threads included."""
-    THREAD = "thread"
-    """A channel, and each of its threads for itself."""
-    USER = "user"
-    """Each person in a channel or thread: replies to two of them may mingle."""
-
-
-class Charge(StrEnum):
-    """What a turn costs its guild, so that the next ones wait longer or shorter."""
-
-    SECONDS = "seconds"
-    TOKENS = "tokens"
-    TURNS = "turns"
-
-
 class FollowUp(StrEnum):
     """What a prompt does to what its user still has in the same lane.
 
@@ -92,8 +73,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply_to: int | None = None
     interaction: str | None = None
     locale: str = "en"
-    parent_id: int | None = None
-    """The channel that a thread belongs to, where the front knows it."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,8 +124,6 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     persona: str | None = None
     follow_up: FollowUp = FollowUp.QUEUE
     merged: tuple[str, ...] = ()
-    wait_ms: int = 0
-    """Milliseconds after admission before it may start: replays are paced with it."""
 
     @property
     def fairness_key(self) -> str:

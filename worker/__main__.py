@@ -9,7 +9,7 @@ import sys
 
 import uvloop
 
-from shared.config import load_settings
+from shared.configuration.loading import load
 from shared.errors import ConfigError, StoreError
 from shared.logs import start_logs
 from worker.app import provider_keys, serve
@@ -20,12 +20,12 @@ EXIT_CANNOT_START = 2
 def main() -> int:
     """Runs a worker until SIGTERM or SIGINT and returns the exit code."""
     try:
-        settings = load_settings(os.environ)
-        logs = start_logs("worker", settings, secrets=provider_keys(os.environ))
+        loaded = load(os.environ)
+        logs = start_logs("worker", loaded.settings, secrets=provider_keys(os.environ))
     except ConfigError as exc:
         return _refuse(exc)
     try:
-        uvloop.run(serve(settings, os.environ))
+        uvloop.run(serve(loaded, os.environ))
     except (ConfigError, StoreError) as exc:
         return _refuse(exc)
     finally:

@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import secrets
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -18,24 +19,32 @@ import msgspec
 from redis.asyncio import Redis
 
 from shared.config import Settings, data_dir
+from shared.configuration.loading import Loaded
+from shared.edges.choices import ChoicesStore, is_subscribed
 from shared.edges.credentials import CredentialStore, opening_keys_path
 from shared.edges.health import Answer, Path, serving, verdict
+from shared.edges.live_configuration import LiveConfiguration
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
 from shared.edges.reporter import Reporter, new_report_id, stream_sender, summary_sender
+from shared.edges.spending import Spending
 from shared.edges.spool import Spool
 from shared.errors import ConfigError
 from shared.i18n import Texts, load_texts
 from shared.keys import Keys
 from shared.logs import fields, watch_loop
 from shared.secrets import Secret
+from shared.turns import TurnRequest
+from worker.edges.accounts import Accounts
 from worker.edges.clock import SystemClock
 from worker.edges.fleet.checkup import living, readiness
 from worker.edges.fleet.mishaps import Mishap, report_of
 from worker.edges.fleet.worker import FleetWorker
+from worker.edges.following import LiveEndpoints, follow
 from worker.edges.guard import guard_of
 from worker.edges.http import HttpEdge
+from worker.edges.key_places import PlacedKeys
 from worker.edges.keys import KeyPools
 from worker.edges.mcp import McpServers, prefixes
 from worker.edges.outbox import Outbox
@@ -55,6 +64,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is made of."""
 
     settings: Settings
+    live: LiveConfiguration
     environ: Mapping[str, str]
     worker_id: str
     redis: Redis
@@ -75,13 +85,16 @@ def provider_keys(environ: Mapping[str, str]) -> list[Secret]:
     return [key for variable in sorted(rows) for key in server_keys(rows[variable], environ)]
 
 
-async def serve(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Runs a worker until SIGTERM or SIGINT, then drains.
+async def serve(loaded: Loaded, environ: Mapping[str, str]) -> None:
+    """Runs a worker until SIGTERM or SIGINT, then drains. SIGHUP reads the configuration again.
 
     Raises:
         ConfigError, StoreUnavailable, StoreUnsafe: it cannot start.
     """
-    async with _parts(settings, environ) as parts:
+    settings = loaded.settings
+    async with _parts(loaded, environ) as parts:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, parts.live.ask)
+        following = asyncio.create_task(parts.live.run(), name="configuration")
         watch_loop(asyncio.get_running_loop(), parts.reporter.crashed)
         resending = asyncio.create_task(parts.reporter.run(), name="reporter")
         servers = McpServers(settings.mcp, parts.tools)
@@ -93,6 +106,7 @@ async def serve(settings: Settings, environ: Mapping[str, str]) -> None:
             async with serving(settings.health_listen, _paths(worker, parts)):
                 await worker.serve()
         finally:
+            await _end(following)
             await _end(tending)
             await _end(resending)
             await parts.records.forget_process(parts.worker_id)
@@ -137,6 +151,8 @@ def _worker(parts: Parts) -> FleetWorker:
             own,
             slots=parts.settings.slots,
             running=len(worker.holdings),
+            config_digest=parts.live.current.digest,
+            config_error=parts.live.error,
             is_draining=worker.is_draining,
             is_cordoned=worker.is_cordoned,
             loop_lag_ms=round(worker.loop_lag_s * 1000),
@@ -162,20 +178,23 @@ def _worker(parts: Parts) -> FleetWorker:
 
 def _runner(parts: Parts) -> TurnRunner:
     settings = parts.settings
+    endpoints = LiveEndpoints(parts.live)
     return TurnRunner(
         provider=parts.http,
         reporter=parts.reporter,
         keys=KeyPools(
             parts.redis,
             parts.queue.keys,
-            settings.endpoints,
+            endpoints,
             parts.environ,
             SealedKeys(
                 CredentialStore(parts.redis, parts.queue.keys),
                 opening_keys_path(settings),
-                settings.endpoints,
+                endpoints,
             ),
+            PlacedKeys(parts.live.loaded, parts.environ).of,
         ),
+        accounts=_accounts(parts),
         traffic=FleetTraffic(parts.redis, parts.queue.keys),
         tools=parts.tools,
         limits=TimeLimits(
@@ -194,8 +213,19 @@ def _runner(parts: Parts) -> TurnRunner:
     )
 
 
+def _accounts(parts: Parts) -> Accounts:
+    choices = ChoicesStore(parts.redis, parts.queue.keys)
+
+    async def subscribed(request: TurnRequest) -> bool:
+        return await is_subscribed(choices, parts.live.current, request.route)
+
+    spending = Spending(parts.redis, parts.queue.keys)
+    return Accounts(spending, parts.live.loaded, subscribed, parts.clock.epoch_ms)
+
+
 @contextlib.asynccontextmanager
-async def _parts(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[Parts]:
+async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Parts]:
+    settings = loaded.settings
     if settings.redis_url is None:
         raise ConfigError(
             "TURNFLEET_REDIS_URL is not set: start the worker with `turnfleet up`, "
@@ -207,18 +237,23 @@ async def _parts(settings: Settings, environ: Mapping[str, str]) -> AsyncIterato
     redis = connect(settings.redis_url)
     blocking = connect(settings.redis_url, blocking=True)
     http = HttpEdge(guard_of(settings.private_endpoints, settings.endpoints))
+    live = LiveConfiguration(environ, loaded, redis, keys)
+    queue = TurnQueue(redis, keys, settings)
+    follow(live, http, queue)
+    own_keys = [*provider_keys(environ), *PlacedKeys(live.loaded, environ).every()]
     try:
         await check_server(redis, settings.redis_url, allow_unsafe=settings.allow_unsafe_redis)
         spool = Spool(data_dir(settings) / "spool", worker_id)
-        reporter = Reporter(stream_sender(redis, keys), spool, secrets=provider_keys(environ))
+        reporter = Reporter(stream_sender(redis, keys), spool, secrets=own_keys)
         try:
             yield Parts(
                 settings=settings,
+                live=live,
                 environ=environ,
                 worker_id=worker_id,
                 redis=redis,
                 blocking=blocking,
-                queue=TurnQueue(redis, keys, settings),
+                queue=queue,
                 records=TurnRecords(redis, keys),
                 reporter=reporter,
                 http=http,

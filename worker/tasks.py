@@ -110,6 +110,7 @@ async def _count_turn(
         first_byte_ms=outcome.first_byte_ms,
         first_segment_ms=outcome.first_segment_ms,
         elapsed_ms=outcome.elapsed_ms,
+        attempts=outcome.attempts,
     )
     try:
         await count(summary)

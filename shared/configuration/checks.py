@@ -7,6 +7,7 @@ imports it. A check is one function of `CHECKS`.
 import difflib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -192,6 +193,22 @@ def _unknown(
     return Finding(path=path, what=f'there is no {noun} "{name}"', deed=deed, of_key=of_key)
 
 
+def _addresses(configuration: Configuration) -> Iterator[Finding]:
+    for name, provider in configuration.providers.items():
+        try:
+            parts = urlsplit(provider.base_url or "https://host")
+            is_readable = bool(parts.hostname) and parts.port != 0
+            is_plain = not parts.username and not parts.query
+        except ValueError:
+            is_readable = is_plain = False
+        if not (is_readable and is_plain):
+            yield Finding(
+                path=("providers", name, "base_url"),
+                what="this address cannot be read, or has a name, a password or a query",
+                deed="write an address such as https://host/v1; keys stand in `keys`",
+            )
+
+
 CHECKS: Final[tuple[Callable[[Configuration], Iterator[Finding]], ...]] = (
     _deployment,
     _routes,
@@ -200,6 +217,7 @@ CHECKS: Final[tuple[Callable[[Configuration], Iterator[Finding]], ...]] = (
     _models,
     _budgets,
     _prices,
+    _addresses,
     _lengths,
 )
 """Every check, in no particular order: findings are sorted by place."""

@@ -19,6 +19,7 @@ from shared.configuration.settling import settle
 from shared.edges.redis import within
 from shared.keys import Keys
 from shared.logs import fields
+from shared.turns import Route
 
 logger = logging.getLogger(__name__)
 
@@ -100,3 +101,14 @@ def _choices(name: str, text: bytes | None) -> Choices:
         # Of another version, or changed by hand: the more general holds until it is set again.
         logger.warning("choices.unreadable", extra=fields(owner=name, reason=str(exc)))
         return Choices()
+
+
+async def is_subscribed(store: ChoicesStore, loaded: Loaded, route: Route) -> bool:
+    """Whether models that need a subscription answer here. Raises `StoreUnavailable`."""
+    place = Place(
+        channel_id=route.channel_id,
+        user_id=route.user_id,
+        guild_id=route.guild_id,
+    )
+    layers = await store.layers(owners_of(place))
+    return settle(loaded.configuration, loaded.basis, layers).subscribed

@@ -96,8 +96,13 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     seen_ms: int
     slots: int = 0
     running: int = 0
+    config_digest: str = ""
+    config_error: str = ""
+    """What is wrong with the file since; the process runs with an older one."""
     is_draining: bool = False
     loop_lag_ms: int = 0
+    trouble: str = ""
+    """What keeps it from its work, in a sentence."""
     is_cordoned: bool = False
     looked_ms: int = 0
     """Milliseconds since it last looked for turns and was answered, or had no slot to look for."""

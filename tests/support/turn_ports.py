@@ -15,9 +15,10 @@ from shared.errors import ConfigError, EndpointError, Fenced
 from shared.failures import ErrorReport, FaultDetails
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
-from shared.turns import AttemptToken, Target, TurnOutcome, TurnRequest
+from shared.turns import AttemptToken, AttemptUsage, Target, TurnOutcome, TurnRequest
 from worker.edges.clock import SystemClock
 from worker.edges.tools import Toolbox
+from worker.failures.accounts import Entered, Stop
 from worker.failures.traffic import GO, Signal, Traffic
 from worker.providers.requests import Endpoint, HttpRequest, KeyedEndpoint
 from worker.turn.ports import KeysPort, ProviderPort, TimeLimits, ToolsPort
@@ -35,6 +36,19 @@ NO_TOOLS = Toolbox((), {})
 """The real toolbox, empty."""
 
 GENEROUS = TimeLimits(first_byte_s=5, between_chunks_s=5, whole_stream_s=10, turn_deadline_s=20)
+
+
+class FreeOfCharge:
+    """Accounts without budgets and prices; `stop` is the answer to every question."""
+
+    def __init__(self, stop: Stop | None = None) -> None:
+        self.stop = stop
+
+    async def stop_of(self, request: TurnRequest, target: Target) -> Stop | None:
+        return self.stop
+
+    async def enter(self, request: TurnRequest, token: AttemptToken, one: AttemptUsage) -> Entered:
+        return Entered(usage=one)
 
 
 class ScriptedResponse:
@@ -219,6 +233,7 @@ def runner(
     ids = (f"report-{number}" for number in itertools.count(1))
     place = endpoint or Endpoint(base_url="http://model.invalid/v1", key=Secret("sk-test-key-1"))
     return TurnRunner(
+        accounts=FreeOfCharge(),
         provider=provider,
         reporter=reporter,
         keys=keys or PlayedPools(place),

@@ -173,7 +173,7 @@ class HttpEdge:
         error_body_timeout_s: how long the body of an error is read.
     """
 
-    __slots__ = ("_client", "_error_body_timeout_s", "_guard")
+    __slots__ = ("_backend", "_client", "_error_body_timeout_s")
 
     def __init__(
         self,
@@ -184,11 +184,11 @@ class HttpEdge:
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         error_body_timeout_s: float = ERROR_BODY_TIMEOUT_S,
     ) -> None:
-        self._guard = guard or Guard()
+        self._backend = GuardedBackend(guard or Guard(), resolver)
         self._error_body_timeout_s = error_body_timeout_s
         trusted = tls or httpx.create_ssl_context(trust_env=False)
         self._client = httpx.AsyncClient(
-            transport=_Transport(GuardedBackend(self._guard, resolver), trusted),
+            transport=_Transport(self._backend, trusted),
             follow_redirects=False,
             trust_env=False,
             # Compressed events would wait for each other, and a small bomb would unfold here.
@@ -224,13 +224,17 @@ class HttpEdge:
         finally:
             await response.aclose()
 
+    def follow(self, guard: Guard) -> None:
+        """Lets a changed configuration hold from the next request on."""
+        self._backend.guard = guard
+
     async def close(self) -> None:
         """Closes all connections."""
         await self._client.aclose()
 
     def _check(self, text: str) -> None:
         url = httpx.URL(text)
-        refusal = self._guard.refusal_of_url(
+        refusal = self._backend.guard.refusal_of_url(
             url.scheme, url.raw_host.decode("ascii"), url.port, has_user_info=bool(url.userinfo)
         )
         if refusal is not None:

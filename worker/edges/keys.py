@@ -9,7 +9,7 @@ A key is known there by a digest; the key itself never leaves the process but fo
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from redis.asyncio import Redis
@@ -22,18 +22,30 @@ from shared.keys import KEY_POOL_TTL_MS, Keys
 from shared.logs import fields
 from shared.sealed import key_id as digest_of
 from shared.secrets import Secret
-from shared.turns import TurnRequest
+from shared.turns import CredentialSource, TurnRequest
 from worker.edges.sealed_keys import SealedKeys
 from worker.providers.endpoints import server_endpoint, server_keys
+from worker.providers.quirks import is_custom, resolve
 from worker.providers.requests import KeyedEndpoint
 
 MAX_REST_MS = KEY_POOL_TTL_MS // 2
 """No rest outlives the record of it. A provider that asks for more is asked again after that."""
 
+MIN_PARK_S = 0.5
+"""A shorter rest is over before the next turn has asked."""
+MAX_PARK_S = 60.0
+"""A fifth of a turn's time in the queue; who would wait longer is told at once."""
 AWAY_S = 0.2
 """Between tries to read a credential while Redis is away: soon after it is back."""
 
 log = logging.getLogger(__name__)
+
+
+Park = Callable[[str, float], Awaitable[None]]
+
+
+async def _start_all(_name: str, _rest_s: float) -> None:
+    """Lets no turn wait."""
 
 
 class KeyPools:
@@ -45,6 +57,8 @@ class KeyPools:
         endpoints: the operator's base URLs by provider.
         environ: the process's environment.
         sealed: opens the credentials that requests name.
+        placed: further keys of a provider, as they stand now.
+        park: lets turns of a provider key wait so many seconds before they are started.
     """
 
     def __init__(
@@ -54,11 +68,17 @@ class KeyPools:
         endpoints: Mapping[str, str],
         environ: Mapping[str, str],
         sealed: SealedKeys | None = None,
+        placed: Callable[[str], list[Secret]] = lambda _provider: [],
+        park: Park = _start_all,
     ) -> None:
+        self._redis = redis
+        self._park = park
+        self._pools: dict[str, list[str]] = {}
         self._keys = keys
         self._sealed = sealed or SealedKeys(CredentialStore(redis, keys), None, endpoints)
         self._endpoints = endpoints
         self._environ = environ
+        self._placed = placed
         self._claim = Script(redis, "claim_key")
         self._rest = Script(redis, "rest_key")
 
@@ -77,7 +97,11 @@ class KeyPools:
         if request is not None and (own := request.credential) is not None:
             return await self._opened(provider, own, request)
         endpoint = server_endpoint(provider, self._endpoints, self._environ)
-        pool = {key_id(one): one for one in server_keys(provider, self._environ)}
+        keys = self._placed(provider)
+        if not (keys and is_custom(resolve(provider))):  # theirs is one variable for all of them
+            keys = [*server_keys(provider, self._environ), *keys]
+        pool = {key_id(one): one for one in keys}
+        self._pools[provider] = list(pool)
         if not pool:
             return KeyedEndpoint(endpoint=endpoint)
         chosen, others = await self._chosen(provider, tried, list(pool))
@@ -103,6 +127,26 @@ class KeyPools:
             log.warning("key.rest_lost", extra=fields(key_id=chosen, reason=str(exc)))
         else:
             log.info("key.rests", extra=fields(key_id=chosen, rest_ms=rest_ms))
+            await self._park_turns(provider, chosen)
+
+    async def _park_turns(self, provider: str, chosen: str) -> None:
+        """Once every key of a pool rests, turns that wait keep their attempts until one is back.
+
+        Not for a long rest: whoever asks should hear of a day's quota, not wait for it.
+        """
+        pool = self._pools.get(provider, [])
+        if chosen not in pool:
+            return  # a person's own key
+        try:
+            name, names = self._keys.key_pool(provider), [f"r:{one}" for one in pool]
+            rests: list[bytes | None] = await within(self._redis.hmget(name, names))
+            seconds, micros = await within(self._redis.time())
+            rest_s = min(int(rest or 0) for rest in rests) / 1000 - seconds - micros / 1e6
+            if MIN_PARK_S <= rest_s <= MAX_PARK_S:
+                await self._park(f"rest:{provider}:{CredentialSource.SERVER}", rest_s)
+                log.warning("key.turns_parked", extra=fields(provider=provider, rest_s=rest_s))
+        except StoreError as exc:
+            log.warning("key.park_lost", extra=fields(provider=provider, reason=str(exc)))
 
     async def _chosen(
         self, provider: str, tried: frozenset[str], ids: list[str]

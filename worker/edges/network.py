@@ -211,12 +211,12 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Connects where the guard allows it.
 
     Args:
-        guard: what may be reached.
+        guard: what may be reached; it may be replaced, connections that stand are left alone.
         resolver: finds the addresses of a name.
     """
 
     def __init__(self, guard: Guard, resolver: Resolve = resolve) -> None:
-        self._guard = guard
+        self.guard = guard
         self._resolve = resolver
 
     async def connect_tcp(
@@ -236,7 +236,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self._resolve(host, port)
-                refusal = self._guard.refusal_of_addresses(host, port, addresses)
+                refusal = self.guard.refusal_of_addresses(host, port, addresses)
                 if refusal is not None:
                     raise EndpointNotAllowed(refusal)
                 return await _first_that_answers(addresses[:MAX_ADDRESSES], port)

@@ -14,8 +14,16 @@ from shared.failures import ErrorReport, FaultDetails
 from shared.secrets import Secret
 from shared.segments import Segment, TurnDone, TurnFailed
 from shared.tools import ToolContext
-from shared.turns import AttemptToken, Target, ToolSpec, TurnOutcome, TurnRequest
-from worker.failures.traffic import Signal
+from shared.turns import (
+    AttemptToken,
+    AttemptUsage,
+    Target,
+    ToolSpec,
+    TurnOutcome,
+    TurnRequest,
+)
+from worker.failures.accounts import Entered, Stop
+from worker.failures.traffic import Traffic
 from worker.providers.requests import HttpRequest, KeyedEndpoint
 
 
@@ -63,12 +71,24 @@ class KeysPort(Protocol):
 class TrafficPort(Protocol):
     """The fleet's breaker and retry budget for each model. It never raises."""
 
-    async def ask(self, target: Target, *, again: bool) -> Signal:
+    async def ask(self, target: Target, *, again: bool) -> Traffic:
         """Whether a request may be sent now; `again` for a retry at the same model."""
         ...
 
-    async def heard(self, target: Target, failure: str | None) -> None:
-        """Notes an answer (None), or the cause of a failure that speaks against the model."""
+    async def heard(self, target: Target, *, well: bool) -> None:
+        """Notes an answer, or a failure that speaks against the model."""
+        ...
+
+
+class AccountsPort(Protocol):
+    """Prices and budgets."""
+
+    async def stop_of(self, request: TurnRequest, target: Target) -> Stop | None:
+        """Why a provider must not be asked; waits while nobody knows what was spent."""
+        ...
+
+    async def enter(self, request: TurnRequest, token: AttemptToken, one: AttemptUsage) -> Entered:
+        """Prices an attempt and adds it to its budgets, once. It never raises."""
         ...
 
 
@@ -80,11 +100,8 @@ class OutboxPort(Protocol):
         """The attempt that may write now."""
         ...
 
-    async def send(self, segment: Segment) -> bool:
-        """Appends a segment, waiting while the out stream is full. Raises `Fenced`.
-
-        False: it is full and a user stopped the turn; this segment, and what follows, is not sent.
-        """
+    async def send(self, segment: Segment) -> None:
+        """Appends a segment, waiting while the out stream is full. Raises `Fenced`."""
         ...
 
     async def next_attempt(self) -> AttemptToken:
@@ -93,17 +110,6 @@ class OutboxPort(Protocol):
 
     async def note_tool(self) -> None:
         """Remembers that a tool is about to run: it is never run again. Raises `Fenced`."""
-        ...
-
-    async def keep_rounds(self, kept: bytes) -> None:
-        """Stores the completed rounds: who takes the turn over goes on from there.
-
-        Where that fails the turn cannot be taken over. Raises `Fenced`.
-        """
-        ...
-
-    async def kept_rounds(self) -> bytes | None:
-        """The rounds that an earlier claim of this turn completed, None for none."""
         ...
 
     async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
@@ -128,10 +134,6 @@ class ToolsPort(Protocol):
 
     def complaint(self, name: str, args: dict[str, object]) -> str | None:
         """What is wrong with the arguments of an offered tool, in words for the model."""
-        ...
-
-    def is_repeatable(self, name: str) -> bool:
-        """Whether an offered tool may run twice without harm."""
         ...
 
     async def run(self, name: str, args: dict[str, object], context: ToolContext) -> str:

@@ -25,15 +25,17 @@ from shared.failures import ErrorReport, ProviderError
 from shared.logs import fields
 from shared.messages import Message
 from shared.segments import TurnDone
-from shared.turns import AttemptUsage, StopReason, TurnOutcome, TurnRequest, TurnState
+from shared.turns import StopReason, TurnOutcome, TurnRequest, TurnState
 from worker.failures.classify import error_of
 from worker.failures.decide import Action, Decision
 from worker.failures.reports import details_of
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
+from worker.turn.costs import Costs
 from worker.turn.gate import Gate
 from worker.turn.outcomes import outcome_of
 from worker.turn.plan import Plan
 from worker.turn.ports import (
+    AccountsPort,
     Clock,
     KeysPort,
     OutboxPort,
@@ -69,6 +71,7 @@ class TurnRunner:
         keys: addresses of providers and their keys.
         traffic: the fleet's breakers and retry budgets.
         tools: the installed tools.
+        accounts: prices and budgets.
         limits: how long to wait for what.
         clock: the time.
         say: a public text by key and locale.
@@ -88,6 +91,7 @@ class TurnRunner:
         keys: KeysPort,
         traffic: TrafficPort,
         tools: ToolsPort,
+        accounts: AccountsPort,
         limits: TimeLimits,
         clock: Clock,
         say: Callable[[str, str], str],
@@ -103,6 +107,7 @@ class TurnRunner:
         self.keys = keys
         self.traffic = traffic
         self.tools = tools
+        self.accounts = accounts
         self.tool_limits = tool_limits
         self.limits = limits
         self.clock = clock
@@ -173,7 +178,7 @@ class _Run:
         self._pauses = 0
         self._was_empty = False
         self._shut: Failed | None = None
-        self._spent: list[AttemptUsage] = []
+        self._costs = Costs(request, runner.accounts, outbox)
 
     async def finish(self) -> TurnOutcome:
         """Tries until the turn has its end.
@@ -189,7 +194,7 @@ class _Run:
         while True:
             attempt = await self._begin()
             result = await self._result_of(attempt)
-            self._spent.append(attempt.spent(self._outbox.token.attempt))
+            await self._costs.enter(attempt)
             await self._keep_recording(attempt, result)
             match result:
                 case Completed():
@@ -213,7 +218,8 @@ class _Run:
     async def _rounds_of(self, attempt: Attempt) -> AttemptResult:
         """Asks and asks again, until the model says something that needs no answer."""
         while True:
-            result = await self._stream.of(attempt, self._plan.question)
+            refused = await self._costs.refusal(attempt)
+            result = refused or await self._stream.of(attempt, self._plan.question)
             if not (isinstance(result, Completed) and attempt.pipeline.goes_on):
                 return result
             ended = await self._answer(attempt, result)
@@ -344,7 +350,7 @@ class _Run:
             stop_reason=attempt.pipeline.stop_reason,
             state=state,
             usage=outcome.usage,
-            notes=(EMPTY_REPLY,) if is_empty else (),
+            notes=((EMPTY_REPLY,) if is_empty else ()) + self._costs.notes,
         )
         await self._outbox.finish(event, outcome)
         return outcome
@@ -369,7 +375,7 @@ class _Run:
             started_s=self._started_s,
             now_s=self._clock.monotonic_s(),
             tool_calls=self._tools.calls_run,
-            attempts=tuple(self._spent),
+            attempts=tuple(self._costs.spent),
         )
 
     async def _keep_recording(self, attempt: Attempt, result: AttemptResult) -> None:
