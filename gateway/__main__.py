@@ -13,9 +13,10 @@ import sys
 import uvloop
 
 from gateway.app import serve
-from shared.config import Settings, load_settings
+from shared.config import Settings, data_dir, load_settings
+from shared.edges.reporter import crash_keeper
 from shared.errors import ConfigError, StoreError
-from shared.logs import start_logs, watch_loop
+from shared.logs import secrets_of, start_logs, watch_loop
 
 EXIT_CANNOT_START = 2
 
@@ -24,15 +25,17 @@ def main() -> int:
     """Runs a gateway until SIGTERM or SIGINT and returns the exit code."""
     try:
         settings = load_settings(os.environ)
-        logs = start_logs("gateway", settings)
+        keep = crash_keeper(
+            data_dir(settings) / "spool", f"gateway-{os.getpid()}", secrets_of(settings)
+        )
+        logs = start_logs("gateway", settings, on_crash=keep)
     except ConfigError as exc:
         return _refuse(exc)
     try:
-        uvloop.run(_run(settings))
+        with logs.until_the_end(ConfigError, StoreError):
+            uvloop.run(_run(settings))
     except (ConfigError, StoreError) as exc:
         return _refuse(exc)
-    finally:
-        logs.close()
     return 0
 
 

@@ -135,15 +135,41 @@ class _Writer(threading.Thread):
 class Logs:
     """The running log pipeline of a process; `close` empties it and restores what was there."""
 
-    def __init__(self, handler: _QueueHandler, writer: _Writer, undo: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        handler: _QueueHandler,
+        writer: _Writer,
+        undo: Callable[[], None],
+        on_crash: OnCrash | None = None,
+    ) -> None:
         self._handler = handler
         self._writer = writer
         self._undo = undo
+        self._on_crash = on_crash
 
     @property
     def dropped(self) -> int:
         """Lines lost so far because stdout was blocked or gone."""
         return self._handler.dropped
+
+    @contextlib.contextmanager
+    def until_the_end(self, *expected: type[Exception]) -> Iterator[None]:
+        """The whole rest of a process: what nobody expects becomes a line, and the exit code 1.
+
+        Python's own traceback on stderr is bare: nothing is removed from it. So it never gets here.
+
+        Args:
+            expected: errors that the caller puts into words; a group of only these as well.
+        """
+        try:
+            yield
+        except Exception as exc:
+            if isinstance(exc, expected) or _all_are(exc, expected):
+                raise
+            _crashed(exc, "main", self._on_crash)
+            raise SystemExit(1) from None
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Writes what waits, within `CLOSE_S`, and takes the pipeline down. Safe to call twice."""
@@ -188,7 +214,7 @@ def start_logs(
     writer = _Writer(lines, handler, formatter, stream or sys.stdout.buffer)
     undo = _install(handler, level, on_crash)
     writer.start()
-    return Logs(handler, writer, undo)
+    return Logs(handler, writer, undo, on_crash)
 
 
 def secrets_of(settings: Settings) -> list[Secret]:
@@ -263,6 +289,10 @@ def _install(handler: _QueueHandler, level: int, on_crash: OnCrash | None) -> Ca
 def _set_levels(levels: Mapping[str, int]) -> None:
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
+
+
+def _all_are(error: Exception, expected: tuple[type[Exception], ...]) -> bool:
+    return isinstance(error, ExceptionGroup) and error.split(expected)[1] is None
 
 
 def _crashed(error: BaseException, where: str, on_crash: OnCrash | None) -> None:

@@ -24,7 +24,7 @@ from ops.console.desk import Desk
 from ops.replay.turns import Replays
 from shared.config import Settings
 from shared.edges.credentials import CredentialStore
-from shared.errors import ConfigError
+from shared.errors import ConfigError, TurnfleetError
 from shared.logs import start_logs
 
 HOST: Final = "127.0.0.1"
@@ -48,7 +48,7 @@ def console(
     settings = settings_now()
     access = access_of(settings, host)
     logs = start_logs("console", settings)
-    try:
+    with logs.until_the_end(TurnfleetError, OSError):
         asyncio.run(_serve(access, host, port, write=write))
     finally:
         logs.close()

@@ -32,11 +32,11 @@ from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.metering import OwnGauges, metrics_path
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect, within
-from shared.edges.reporter import Reporter, stream_sender
+from shared.edges.reporter import Reporter, crash_keeper, stream_sender
 from shared.edges.sentry import Sentry
 from shared.edges.spool import Spool
 from shared.edges.streams import GroupReader
-from shared.errors import StoreError
+from shared.errors import StoreError, TurnfleetError
 from shared.failures import ErrorReport, Severity
 from shared.keys import RECORDER_GROUP, Keys
 from shared.logs import fields, secrets_of, start_logs, watch_loop
@@ -59,11 +59,12 @@ def recorder() -> None:
     settings = settings_now()
     url = redis_url(settings)
     database_url(settings.database_url, data_dir(settings))
-    logs = start_logs("recorder", settings)
-    try:
+    keep = crash_keeper(
+        data_dir(settings) / "spool", f"recorder-{os.getpid()}", secrets_of(settings)
+    )
+    logs = start_logs("recorder", settings, on_crash=keep)
+    with logs.until_the_end(TurnfleetError, OSError):
         asyncio.run(_run(settings, url))
-    finally:
-        logs.close()
 
 
 class _Parts(msgspec.Struct, frozen=True, kw_only=True):

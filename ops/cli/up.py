@@ -71,20 +71,17 @@ def up(
     settings = settings_now()
     database_url(settings.database_url, data_dir(settings))
     logs = start_logs("up", settings)
-    try:
-        with _server(settings) as (url, server):
-            asyncio.run(_check(settings, url))
-            port = _free_port(CONSOLE_PORT) if console else None
-            services = services_of(
-                settings,
-                url,
-                workers=workers,
-                console_port=port,
-                discord_port=_free_port() if discord_rehearsal else None,
-            )
-            is_good = asyncio.run(_run(settings, url, server, services))
-    finally:
-        logs.close()
+    with logs.until_the_end(TurnfleetError, OSError), _server(settings) as (url, server):
+        asyncio.run(_check(settings, url))
+        port = _free_port(CONSOLE_PORT) if console else None
+        services = services_of(
+            settings,
+            url,
+            workers=workers,
+            console_port=port,
+            discord_port=_free_port() if discord_rehearsal else None,
+        )
+        is_good = asyncio.run(_run(settings, url, server, services))
     if not is_good:
         raise typer.Exit(Exit.BAD_INPUT)
 

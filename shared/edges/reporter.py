@@ -24,9 +24,10 @@ from redis.asyncio import Redis
 from shared import __version__
 from shared.edges.redis import within
 from shared.edges.spool import Spool, lines_of
+from shared.errors import StoreUnavailable
 from shared.failures import SNIPPET_CHARS, ErrorReport, Fault, ReportCategory, Severity
 from shared.keys import Keys
-from shared.logs import DIAGNOSTICS, fields
+from shared.logs import DIAGNOSTICS, OnCrash, fields
 from shared.redaction import clean, clip, redact_counted, redact_value
 from shared.secrets import Secret
 from shared.summaries import TurnSummary
@@ -258,6 +259,28 @@ class Reporter:
 
 def _all_lines(path: Path) -> list[bytes]:
     return list(lines_of(path))
+
+
+def crash_keeper(directory: Path, name: str, secrets: Iterable[Secret]) -> OnCrash:
+    """Keeps what ended a process, for the next one that starts there and sends it.
+
+    Args:
+        directory: of the spool.
+        name: the process's, unique among living ones.
+        secrets: of the process.
+    """
+    known = tuple(secrets)
+
+    def keep(error: BaseException, where: str) -> None:
+        reporter = Reporter(_to_nobody, Spool(directory, name), secrets=known)
+        reporter.crashed(error, where)
+        reporter.close()
+
+    return keep
+
+
+async def _to_nobody(_payload: bytes) -> None:
+    raise StoreUnavailable
 
 
 def new_report_id() -> str:
