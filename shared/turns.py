@@ -48,6 +48,25 @@ class Front(StrEnum):
     DISCORD = "discord"
 
 
+class Lanes(StrEnum):
+    """Whose turns wait for each other: one turn of a lane runs at a time, in order."""
+
+    CHANNEL = "channel"
+    """Everything in a channel, its threads included."""
+    THREAD = "thread"
+    """A channel, and each of its threads for itself."""
+    USER = "user"
+    """Each person in a channel or thread: replies to two of them may mingle."""
+
+
+class Charge(StrEnum):
+    """What a turn costs its guild, so that the next ones wait longer or shorter."""
+
+    SECONDS = "seconds"
+    TOKENS = "tokens"
+    TURNS = "turns"
+
+
 class FollowUp(StrEnum):
     """What a prompt does to what its user still has in the same lane.
 
@@ -73,6 +92,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply_to: int | None = None
     interaction: str | None = None
     locale: str = "en"
+    parent_id: int | None = None
+    """The channel that a thread belongs to, where the front knows it."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,6 +145,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     persona: str | None = None
     follow_up: FollowUp = FollowUp.QUEUE
     merged: tuple[str, ...] = ()
+    wait_ms: int = 0
+    """Milliseconds after admission before it may start: replays are paced with it."""
 
     @property
     def fairness_key(self) -> str:
@@ -211,6 +234,16 @@ class CostSource(StrEnum):
     """The configuration's price of a token, times the tokens that the provider counted."""
 
 
+class CostSource(StrEnum):
+    """How the cost of an attempt is known."""
+
+    UNKNOWN = "unknown"
+    REPORTED = "reported"
+    """The provider said it."""
+    PRICED = "priced"
+    """The configuration's price of a token, times the tokens that the provider counted."""
+
+
 class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one attempt of a turn cost: who was asked, with which key, and the sum of its rounds."""
 
@@ -219,6 +252,7 @@ class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     key_id: str | None = None
     rounds: int = 1
     usage: Usage = msgspec.field(default_factory=Usage)
+    cost_source: CostSource = CostSource.UNKNOWN
     cost_source: CostSource = CostSource.UNKNOWN
 
 

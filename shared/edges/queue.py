@@ -9,13 +9,21 @@ each script's header says how. All raise `StoreUnavailable` when nobody answers.
 
 import secrets
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 
 from shared.config import Settings
+from shared.edges.answers import (
+    Admission,
+    Appended,
+    Cancelled,
+    Claimed,
+    Finished,
+    GivenBack,
+    TurnFacts,
+)
+from shared.edges.placing import lane_of, provider_key, standing_of, tokens_of
 from shared.edges.policy import OUT_MAX_ENTRIES, Policy, counted_event
 from shared.edges.redis import within
 from shared.edges.scripting import Script
@@ -25,13 +33,28 @@ from shared.merging import merged
 from shared.segments import TurnDone, TurnEvent, TurnFailed
 from shared.turns import (
     AttemptToken,
-    CredentialSource,
     FollowUp,
+    Lanes,
     TurnOutcome,
     TurnRequest,
     TurnState,
 )
 from shared.wire import decode_turn_request, encode_json, encode_msgpack, encode_turn_request
+
+__all__ = [
+    "Admission",
+    "Appended",
+    "Cancelled",
+    "Claimed",
+    "Finished",
+    "GivenBack",
+    "TurnFacts",
+    "TurnQueue",
+    "job_payload",
+    "lane_of",
+    "new_claim",
+    "provider_key",
+]
 
 RUN_TURN = "run_turn"
 """The job function that a worker must have."""
@@ -39,79 +62,6 @@ RUN_TURN = "run_turn"
 
 MOVED = "moved"
 """Admission's word for a merge that came too late; nothing happened."""
-
-
-class Admission(StrEnum):
-    """Whether a turn was taken."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    GUILD_FULL = "guild_full"
-    FULL = "full"
-
-
-class Appended(StrEnum):
-    """What became of a segment."""
-
-    OK = "ok"
-    DUPLICATE = "duplicate"
-    FENCED = "fenced"
-    GAP = "gap"
-    BACKPRESSURE = "backpressure"
-
-
-class Finished(StrEnum):
-    """What became of a terminal event. `GAP`: the server knows another number of segments."""
-
-    OK = "ok"
-    FENCED = "fenced"
-    GAP = "gap"
-
-
-class Cancelled(StrEnum):
-    """What became of a stop: done (it waited), on its way to a worker, too late, unknown turn."""
-
-    CANCELLED = "cancelled"
-    STOPPING = "stopping"
-    FINISHED = "finished"
-    UNKNOWN = "unknown"
-
-
-class GivenBack(StrEnum):
-    """Where a turn went that its worker gave up; `GONE` had no record any more."""
-
-    QUEUED = "queued"
-    CANCELLED = "cancelled"
-    FAILED = "failed"
-    DEAD = "dead"
-    FENCED = "fenced"
-    GONE = "gone"
-
-
-class Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that a worker may run.
-
-    `seq` is the last accepted segment of this attempt: always 0, an attempt starts over.
-    `superseding` says that earlier attempts have shown text, which is void now.
-    """
-
-    token: AttemptToken
-    request: bytes
-    seq: int
-    crashes: int
-    superseding: bool
-    enqueued_ms: int
-    claimed_ms: int
-
-
-class TurnFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What lists of turns show and filter by. No text of anyone."""
-
-    provider: str
-    model: str
-    credential_source: CredentialSource = CredentialSource.SERVER
-    replay_of: str | None = None
-    created_ms: int = 0
 
 
 class TurnQueue:
@@ -131,17 +81,27 @@ class TurnQueue:
         self.keys = keys
         self.policy = policy or Policy.of(settings)
         self.out_max_entries = OUT_MAX_ENTRIES
+        self._weights = settings.guild_weights
+        self._lanes = Lanes(settings.lane)
         self._common: list[str | bytes | int] = [keys.prefix, encode_json(self.policy)]
         self._admit = Script(redis, "admit")
         self._claim = Script(redis, "claim")
         self._append = Script(redis, "append")
         self._next_attempt = Script(redis, "next_attempt")
         self._note_tool = Script(redis, "note_tool")
+        self._keep_rounds = Script(redis, "keep_rounds")
         self._beat = Script(redis, "beat")
         self._finish = Script(redis, "finish")
         self._release = Script(redis, "release")
         self._reap = Script(redis, "reap")
         self._cancel = Script(redis, "cancel")
+        self._pause = Script(redis, "pause")
+
+    def follow(self, settings: Settings) -> None:
+        """Lets changed depths and deadlines hold from the next call on."""
+        self.policy = Policy.of(settings)
+        self._common = [self.keys.prefix, encode_json(self.policy)]
+        self._weights = settings.guild_weights
 
     def follow(self, settings: Settings) -> None:
         """Lets changed depths and deadlines hold from the next call on."""
@@ -181,14 +141,15 @@ class TurnQueue:
     async def _admitted(self, request: TurnRequest, *, takes_in: str = "") -> str:
         payload = encode_turn_request(request)
         route, tid = request.route, request.turn_id
-        follow_up = request.follow_up
+        # A replay is nobody's next message: it stops nothing.
+        follow_up = FollowUp.QUEUE if request.replay_of else request.follow_up
         if not takes_in and follow_up is FollowUp.MERGE:
             follow_up = FollowUp.QUEUE
         keys = [self.keys.turn(tid), self.keys.mark(tid), self.keys.job(tid)]
         args: list[str | bytes | int] = [
             tid,
             request.fairness_key,
-            lane_of(request),
+            lane_of(request, self._lanes),
             provider_key(request),
             self.keys.out_of(route.channel_id),
             secrets.token_hex(4),
@@ -199,6 +160,7 @@ class TurnQueue:
             str(route.user_id),
             follow_up,
             takes_in,
+            *standing_of(request, self._weights),
         ]
         try:
             return _text(await self._run(self._admit, keys, args))
@@ -207,7 +169,7 @@ class TurnQueue:
 
     async def _last_waiting(self, request: TurnRequest) -> TurnRequest | None:
         """The turn that a follow-up could be merged with: its user's, last in the lane, fresh."""
-        lane = self.keys.lane(lane_of(request))
+        lane = self.keys.lane(lane_of(request, self._lanes))
         last: bytes | None = await within(self.redis.lindex(lane, -1))
         if last is None:
             return None
@@ -273,6 +235,17 @@ class TurnQueue:
         answer = await self._run(self._note_tool, *self._of(token, token.attempt, token.claim))
         return int(answer) == 1
 
+    async def keep_rounds(self, token: AttemptToken, kept: bytes) -> bool:
+        """Keeps the completed rounds of a turn: its tools need not run again; false when fenced."""
+        keys, args = self._of(token, token.attempt, token.claim)
+        keys.append(self.keys.rounds(token.turn_id))
+        return int(await self._run(self._keep_rounds, keys, [*args, kept])) == 1
+
+    async def kept_rounds(self, turn_id: str) -> bytes | None:
+        """What `keep_rounds` has kept of a turn that has not ended."""
+        kept: bytes | None = await within(self.redis.get(self.keys.rounds(turn_id)))
+        return kept
+
     async def finish(
         self, token: AttemptToken, event: TurnDone | TurnFailed, outcome: TurnOutcome | None = None
     ) -> Finished:
@@ -282,7 +255,8 @@ class TurnQueue:
         other must be that number, or the answer is `GAP` and nothing happened.
         """
         count = "" if event.count < 0 else str(event.count)
-        args = [event.state, counted_event(event), encode_json(outcome) if outcome else "", count]
+        body = encode_json(outcome) if outcome else ""
+        args = [event.state, counted_event(event), body, count, tokens_of(outcome)]
         keys, head = self._of(token, token.attempt, token.claim)
         return Finished(_text(await self._run(self._finish, keys, [*head, *args])))
 
@@ -316,6 +290,22 @@ class TurnQueue:
         """Stops a turn: at once while it waits, else through its worker."""
         keys, args = [self.keys.turn(turn_id)], [turn_id]
         return Cancelled(_text(await self._run(self._cancel, keys, list(args))))
+
+    async def pause(self, name: str, seconds: float | None = None) -> None:
+        """Starts nothing of `name` any more; what runs goes on, what waits keeps its place.
+
+        Args:
+            name: `fleet`, `guild:<id>`, `key:<provider>:<credential>`, `provider:<name>`,
+                `model:<provider>/<model>`; `rest:` like `key:`, but turns that may fall back to
+                another provider do not wait.
+            seconds: how long; None until `resume`.
+        """
+        wait = "" if seconds is None else str(max(1, round(seconds * 1000)))
+        await self._run(self._pause, [self.keys.pauses], [name, wait])
+
+    async def resume(self, name: str) -> None:
+        """Ends a pause; harmless where there is none."""
+        await self._run(self._pause, [self.keys.pauses], [name, "0"])
 
     async def stop_note(self, token: AttemptToken) -> str:
         """Why a running turn is stopped, as a note of its end: `replaced`, or nothing."""
@@ -353,16 +343,6 @@ class TurnQueue:
 def new_claim() -> str:
     """The random half of a fencing token."""
     return secrets.token_hex(4)
-
-
-def lane_of(request: TurnRequest) -> str:
-    """The lane of a turn: one of its turns runs at a time, in order."""
-    return str(request.route.channel_id)
-
-
-def provider_key(request: TurnRequest) -> str:
-    """What a provider counts against: its name and the credential's reference."""
-    return f"{request.target.provider}:{request.credential or request.credential_source}"
 
 
 def job_payload(turn_id: str, created_ms: int) -> bytes:
