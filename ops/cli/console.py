@@ -50,8 +50,6 @@ def console(
     logs = start_logs("console", settings)
     with logs.until_the_end(TurnfleetError, OSError):
         asyncio.run(_serve(access, host, port, write=write))
-    finally:
-        logs.close()
 
 
 def access_of(settings: Settings, host: str) -> Access:
