@@ -234,16 +234,6 @@ class CostSource(StrEnum):
     """The configuration's price of a token, times the tokens that the provider counted."""
 
 
-class CostSource(StrEnum):
-    """How the cost of an attempt is known."""
-
-    UNKNOWN = "unknown"
-    REPORTED = "reported"
-    """The provider said it."""
-    PRICED = "priced"
-    """The configuration's price of a token, times the tokens that the provider counted."""
-
-
 class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one attempt of a turn cost: who was asked, with which key, and the sum of its rounds."""
 
@@ -252,7 +242,6 @@ class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     key_id: str | None = None
     rounds: int = 1
     usage: Usage = msgspec.field(default_factory=Usage)
-    cost_source: CostSource = CostSource.UNKNOWN
     cost_source: CostSource = CostSource.UNKNOWN
 
 
@@ -277,3 +266,17 @@ class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     rounds: int = 1
     tool_calls: int = 0
     attempts: tuple[AttemptUsage, ...] = ()
+
+
+FIRST_FOLLOWER = 2
+"""The generation of a turn's first follower; the prompt's own turn is the first, without number."""
+
+
+def next_generation(turn_id: str) -> str:
+    """The id of the turn that runs this one again, or goes on where it stopped: one, for ever.
+
+    >>> next_generation("m7"), next_generation("m7.2")
+    ('m7.2', 'm7.3')
+    """
+    base, _, number = turn_id.partition(".")
+    return f"{base}.{int(number) + 1 if number.isdecimal() else FIRST_FOLLOWER}"

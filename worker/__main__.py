@@ -9,9 +9,12 @@ import sys
 
 import uvloop
 
+from shared.config import data_dir
 from shared.configuration.loading import load
+from shared.edges.reporter import crash_keeper
 from shared.errors import ConfigError, StoreError
-from shared.logs import start_logs
+from shared.logs import secrets_of, start_logs
+from shared.secret_files import with_files
 from worker.app import provider_keys, serve
 
 EXIT_CANNOT_START = 2
@@ -20,16 +23,19 @@ EXIT_CANNOT_START = 2
 def main() -> int:
     """Runs a worker until SIGTERM or SIGINT and returns the exit code."""
     try:
-        loaded = load(os.environ)
-        logs = start_logs("worker", loaded.settings, secrets=provider_keys(os.environ))
+        environ = with_files(os.environ)
+        loaded = load(environ)
+        settings, keys = loaded.settings, provider_keys(environ)
+        secrets = [*keys, *secrets_of(settings)]
+        keep = crash_keeper(data_dir(settings) / "spool", f"worker-{os.getpid()}", secrets)
+        logs = start_logs("worker", settings, secrets=keys, on_crash=keep)
     except ConfigError as exc:
         return _refuse(exc)
     try:
-        uvloop.run(serve(loaded, os.environ))
+        with logs.until_the_end(ConfigError, StoreError):
+            uvloop.run(serve(loaded, environ))
     except (ConfigError, StoreError) as exc:
         return _refuse(exc)
-    finally:
-        logs.close()
     return 0
 
 

@@ -103,11 +103,6 @@ class TurnQueue:
         self._common = [self.keys.prefix, encode_json(self.policy)]
         self._weights = settings.guild_weights
 
-    def follow(self, settings: Settings) -> None:
-        """Lets changed depths and deadlines hold from the next call on."""
-        self.policy = Policy.of(settings)
-        self._common = [self.keys.prefix, encode_json(self.policy)]
-
     async def admit(self, request: TurnRequest) -> Admission:
         """Takes a turn, once per turn id.
 

@@ -23,7 +23,7 @@ from shared.turns import (
     TurnRequest,
 )
 from worker.failures.accounts import Entered, Stop
-from worker.failures.traffic import Traffic
+from worker.failures.traffic import Signal
 from worker.providers.requests import HttpRequest, KeyedEndpoint
 
 
@@ -71,12 +71,12 @@ class KeysPort(Protocol):
 class TrafficPort(Protocol):
     """The fleet's breaker and retry budget for each model. It never raises."""
 
-    async def ask(self, target: Target, *, again: bool) -> Traffic:
+    async def ask(self, target: Target, *, again: bool) -> Signal:
         """Whether a request may be sent now; `again` for a retry at the same model."""
         ...
 
-    async def heard(self, target: Target, *, well: bool) -> None:
-        """Notes an answer, or a failure that speaks against the model."""
+    async def heard(self, target: Target, failure: str | None) -> None:
+        """Notes an answer (None), or the cause of a failure that speaks against the model."""
         ...
 
 
@@ -100,8 +100,11 @@ class OutboxPort(Protocol):
         """The attempt that may write now."""
         ...
 
-    async def send(self, segment: Segment) -> None:
-        """Appends a segment, waiting while the out stream is full. Raises `Fenced`."""
+    async def send(self, segment: Segment) -> bool:
+        """Appends a segment, waiting while the out stream is full. Raises `Fenced`.
+
+        False: it is full and a user stopped the turn; this segment, and what follows, is not sent.
+        """
         ...
 
     async def next_attempt(self) -> AttemptToken:
@@ -110,6 +113,17 @@ class OutboxPort(Protocol):
 
     async def note_tool(self) -> None:
         """Remembers that a tool is about to run: it is never run again. Raises `Fenced`."""
+        ...
+
+    async def keep_rounds(self, kept: bytes) -> None:
+        """Stores the completed rounds: who takes the turn over goes on from there.
+
+        Where that fails the turn cannot be taken over. Raises `Fenced`.
+        """
+        ...
+
+    async def kept_rounds(self) -> bytes | None:
+        """The rounds that an earlier claim of this turn completed, None for none."""
         ...
 
     async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
@@ -134,6 +148,10 @@ class ToolsPort(Protocol):
 
     def complaint(self, name: str, args: dict[str, object]) -> str | None:
         """What is wrong with the arguments of an offered tool, in words for the model."""
+        ...
+
+    def is_repeatable(self, name: str) -> bool:
+        """Whether an offered tool may run twice without harm."""
         ...
 
     async def run(self, name: str, args: dict[str, object], context: ToolContext) -> str:
