@@ -15,18 +15,10 @@ from typing import Annotated, Final, Protocol
 import msgspec
 
 from shared.segments import DeliveryMode
-from shared.turns import FollowUp, Sampling, Target
+from shared.turns import FollowUp, Lanes, Sampling, Target
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Snowflake = Annotated[int, msgspec.Meta(ge=1, le=(1 << 63) - 1)]
-
-
-class LaneKey(StrEnum):
-    """What is answered in order, one after the other."""
-
-    CHANNEL = "channel"
-    CHANNEL_USER = "channel_user"
-    THREAD = "thread"
 
 
 class Speak(StrEnum):
@@ -101,7 +93,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     locale: Annotated[str, msgspec.Meta(pattern=r"^[a-z]{2,3}([-_][A-Za-z]{2,4})?$")] | None = None
     delivery_mode: DeliveryMode | None = None
     follow_up: FollowUp | None = None
-    lane: LaneKey | None = None
+    lane: Lanes | None = None
     speak: Speak | None = None
     tools: tuple[str, ...] | None = None
     context: Context | None = None
@@ -150,7 +142,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     locale: str | None = None
     delivery_mode: DeliveryMode = DeliveryMode.PARAGRAPH
     follow_up: FollowUp = FollowUp.QUEUE
-    lane: LaneKey = LaneKey.CHANNEL
+    lane: Lanes = Lanes.CHANNEL
     speak: Speak = Speak.MENTION
     tools: tuple[str, ...] | None = None
     context: Context = Context.CHANNEL

@@ -125,7 +125,7 @@ CASES = {
         "use one of ada",
     ),
     "a follow-up that is none": ('"merge"', '¦"drop"', "enum value", "queue, replace, merge"),
-    "a lane that is none": ('"channel_user"', '¦"user"', "enum value", "channel, channel_user"),
+    "a lane that is none": ('"thread"', '¦"server"', "enum value", "channel, thread, user"),
     "a history too long": ("history_messages = 40", "history_messages = ¦400", "number", "at most"),
     "an id in quotes": ("deny_users = [42]", 'deny_users = [¦"42"]', "whole number", "[..., ...]"),
     "an unknown list": (

@@ -8,7 +8,6 @@ from shared.configuration.choices import (
     Choices,
     Context,
     Denial,
-    LaneKey,
     Place,
     Speak,
     denial,
@@ -24,7 +23,7 @@ from shared.configuration.settling import (
     unknown_names,
 )
 from shared.segments import DeliveryMode
-from shared.turns import FollowUp, Target
+from shared.turns import FollowUp, Lanes, Target
 from tests.support.configurations import configuration_of as the_file
 
 BASIS = Basis(target=Target(provider="rehearsal", model="plain"))
@@ -36,7 +35,7 @@ def test_without_a_file_the_deployment_decides():
     assert (found.fallbacks, found.system, found.persona) == ((), None, None)
     assert (found.follow_up, found.lane, found.speak) == (
         FollowUp.QUEUE,
-        LaneKey.CHANNEL,
+        Lanes.CHANNEL,
         Speak.MENTION,
     )
 
@@ -98,7 +97,7 @@ def test_every_choice_reaches_what_holds():
         locale="de",
         delivery_mode=DeliveryMode.SENTENCE,
         follow_up=FollowUp.REPLACE,
-        lane=LaneKey.THREAD,
+        lane=Lanes.THREAD,
         speak=Speak.ALWAYS,
         tools=(),
         context=Context.REPLIES,
