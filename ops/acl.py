@@ -68,6 +68,9 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
             Role.WORKER: May.NOTHING,
             Role.CONSOLE: May.NOTHING,
         },
+        "credential_pauses": {Role.WORKER: May.NOTHING},
+        # Whose key a guild may use is the operator's word, not the gateway's.
+        "credential_loans": {Role.GATEWAY: May.READ, Role.WORKER: May.NOTHING},
         "errors": {
             Role.GATEWAY: May.APPEND,
             Role.WORKER: May.APPEND,
@@ -83,6 +86,9 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
         # Whoever ends a turn drops the recordings of the oldest one; only operators look into them.
         "recording": {Role.GATEWAY: May.WRITE, Role.WORKER: May.WRITE, Role.CONSOLE: May.NOTHING},
         "fault": {Role.WORKER: May.WRITE},
+        "thoughts": {Role.WORKER: May.WRITE, Role.CONSOLE: May.NOTHING},
+        "asked_about": {Role.WORKER: May.NOTHING, Role.CONSOLE: May.NOTHING},
+        "recent_turns": _GATEWAYS_OWN,
         "heartbeat": _EVERYBODYS,
         "processes": _EVERYBODYS,
         "journal": _GATEWAYS_OWN,

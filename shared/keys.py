@@ -66,9 +66,16 @@ HISTORY_TTL_MS: Final = 24 * 3_600_000
 """A channel's latest messages after the last one: a conversation is over after a night."""
 DETAILS_TTL_MS: Final = 72 * 3_600_000
 """What replies noted for later turns, at most; guilds may keep less."""
+ASKED_TTL_MS: Final = 15 * 60_000
+"""What a window of Discord may refer to: as long as its token."""
+RECENT_TTL_MS: Final = 72 * 3_600_000
+"""The latest turns of a channel: as long as a failed one can be run again."""
+RECENT_MAX_TURNS: Final = 20
+"""Of a channel: what a command may act on."""
 ARQ_JOB: Final = "arq:job:"
 """arq's own prefix of a job. arq knows no cells; a turn id is unique in the whole server."""
 RECORDER_GROUP: Final = "recorder"
+OPERATORS_GROUP: Final = "operators"
 
 
 class Keys:
@@ -125,6 +132,18 @@ class Keys:
     def mark(self, turn_id: str) -> str:
         """The mark that this turn id was admitted once (string)."""
         return f"{self.prefix}m:{turn_id}"
+
+    def thoughts(self, turn_id: str) -> str:
+        """What the model thought before a reply (string). Private."""
+        return f"{self.prefix}thoughts:{turn_id}"
+
+    def recent_turns(self, channel_id: int) -> str:
+        """The latest turns of a channel, the newest first (list)."""
+        return f"{self.prefix}recent:{channel_id}"
+
+    def asked_about(self, interaction_id: int) -> str:
+        """A message while the question about it is written (string). Private."""
+        return f"{self.prefix}about:{interaction_id}"
 
     def recording(self, turn_id: str, attempt: int) -> str:
         """The provider's bytes of a failed attempt (string, compressed). Private."""
@@ -271,6 +290,15 @@ class Keys:
         return f"{self.prefix}errors"
 
     @property
+    def alerts(self) -> str:
+        """What operators should look at now (stream, no TTL, the newest `ALERTS_MAX`)."""
+        return f"{self.prefix}alerts"
+
+    def alert_mark(self, name: str) -> str:
+        """The mark that this alert was raised lately (string)."""
+        return f"{self.prefix}alerted:{name}"
+
+    @property
     def failed(self) -> str:
         """Failed turns by time (sorted set, score = milliseconds)."""
         return f"{self.prefix}failed"
@@ -362,6 +390,16 @@ class Keys:
         A root of its own: an ACL cannot exclude keys, and only few may read these.
         """
         return f"tfsec:{{{self.cell}}}:cred"
+
+    @property
+    def credential_pauses(self) -> str:
+        """People who leave their own credentials unused, by id (hash, no TTL)."""
+        return f"tfsec:{{{self.cell}}}:off"
+
+    @property
+    def credential_loans(self) -> str:
+        """Which supporter's credential a guild uses, by `guild:provider` (hash, no TTL)."""
+        return f"tfsec:{{{self.cell}}}:loan"
 
     @property
     def credential_audit(self) -> str:

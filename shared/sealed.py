@@ -25,6 +25,8 @@ _MARK_BYTES: Final = 8
 _KEY_BYTES: Final = 32
 """Of a Curve25519 key."""
 _WORD_CHARS: Final = 64
+_MAX_ID: Final = (1 << 63) - 1
+"""Of a snowflake."""
 
 
 class CredentialRef(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -57,7 +59,9 @@ class CredentialRef(msgspec.Struct, frozen=True, kw_only=True, order=True):
         except ValueError:
             raise CredentialError("a reference is scope:owner:provider:slot") from None
         words = (provider, slot)
-        if not all(word.isprintable() and 0 < len(word) <= _WORD_CHARS for word in words):
+        if not 0 <= ref.owner_id <= _MAX_ID or not all(
+            word.isprintable() and 0 < len(word) <= _WORD_CHARS for word in words
+        ):
             raise CredentialError("a reference is scope:owner:provider:slot, in short words")
         return ref
 

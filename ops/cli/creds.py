@@ -87,6 +87,17 @@ def revoke(ref: Ref) -> None:
     say(f"Revoked {ref}.")
 
 
+@app.command("lend")
+def lend(
+    ref: Ref,
+    guild: Annotated[int, typer.Option(min=1, help="The guild that may use it.")],
+    back: Annotated[bool, typer.Option("--back", help="Ends it.")] = False,
+) -> None:
+    """Lets a guild use a supporter's credential where it has none of its own."""
+    asyncio.run(_lend(CredentialRef.parsed(ref), guild, is_lent=not back))
+    say(f"{'No longer lent' if back else 'Lent'}: {ref} to guild {guild}.")
+
+
 @app.command("rotate")
 def rotate(
     dry_run: Annotated[bool, typer.Option(help="Only say what would be done.")] = False,
@@ -144,15 +155,14 @@ async def _audit(count: int) -> list[msgspec.Struct]:
 async def _revoke(ref: CredentialRef) -> None:
     async with fleet() as running:
         store = _store(running)
-        before = await store.get(ref)
-        if before is None:
+        if await store.get(ref) is None:
             raise NotFound(f"no credential {ref}; see: turnfleet creds list")
-        if before.is_revoked:
-            return
-        gone = msgspec.structs.replace(
-            before, version=before.version + 1, changed_ms=_now_ms(), box=b""
-        )
-        await store.put(gone, word="revoked", actor=_actor())
+        await store.revoke(ref, actor=_actor(), now_ms=_now_ms())
+
+
+async def _lend(ref: CredentialRef, guild_id: int, *, is_lent: bool) -> None:
+    async with fleet() as running:
+        await _store(running).lend(ref, guild_id, is_lent=is_lent)
 
 
 async def _rotate(*, dry_run: bool) -> tuple[int, PublicKey]:

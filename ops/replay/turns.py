@@ -21,10 +21,8 @@ from shared.errors import CredentialError, RequestTooLarge, WireError
 from shared.failures import FailureCategory
 from shared.sealed import CredentialRef
 from shared.segments import TurnFailed
-from shared.turns import CredentialSource, Target, TurnRequest, TurnState
+from shared.turns import CredentialSource, Target, TurnRequest, TurnState, next_generation
 
-FIRST_REPLAY: Final = 2
-"""The generation of a turn's first replay; the prompt's own turn is the first and has no number."""
 _FAILED: Final = frozenset({TurnState.FAILED, TurnState.DEAD})
 
 
@@ -113,12 +111,6 @@ class FailedFilter(msgspec.Struct, frozen=True, kw_only=True):
             (self.model, record.facts.model),
         )
         return all(wanted is None or wanted == value for wanted, value in pairs)
-
-
-def next_generation(turn_id: str) -> str:
-    """The id that a replay of this turn has."""
-    base, _, number = turn_id.partition(".")
-    return f"{base}.{int(number) + 1 if number.isdecimal() else FIRST_REPLAY}"
 
 
 class Replays:

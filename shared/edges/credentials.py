@@ -7,6 +7,7 @@ operators store, workers read; the opening keys are for workers and for the oper
 import asyncio
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from shared.edges.redis import CALL_TIMEOUT_S, translated, within
 from shared.errors import ConfigError, CredentialError
 from shared.keys import CREDENTIAL_AUDIT_MAX, Keys
 from shared.sealed import CredentialRef, private_keys_of
+from shared.turns import CredentialSource
 
 OPENING_KEYS_FILE: Final = "opening.keys"
 """In the data directory, where no other file is named."""
@@ -111,12 +113,113 @@ class CredentialStore:
                 except WatchError as exc:
                     raise CredentialError("the credential was changed meanwhile") from exc
 
+    async def revoke(self, ref: CredentialRef, *, actor: str, now_ms: int) -> bool:
+        """Erases a credential's box; its place stays. False when there was none (any more).
+
+        Raises:
+            CredentialError: somebody else changed it meanwhile; look at it again.
+            StoreError: Redis refused or is away.
+        """
+        before = await self.get(ref)
+        if before is None or before.is_revoked:
+            return False
+        gone = msgspec.structs.replace(
+            before, version=before.version + 1, changed_ms=now_ms, box=b""
+        )
+        await self.put(gone, word="revoked", actor=actor)
+        return True
+
+    async def choose(
+        self, provider: str, *, user_id: int, guild_id: int | None
+    ) -> CredentialRef | None:
+        """The credential that a turn runs on; None is the deployment's own.
+
+        A person's own comes first, unless he leaves it unused; then the server's, then one that a
+        supporter lends to the server. One round trip, two where a loan is looked at. Raises
+        `StoreError`.
+        """
+        own = CredentialRef(scope=CredentialSource.PERSONAL, owner_id=user_id, provider=provider)
+        servers = msgspec.structs.replace(
+            own, scope=CredentialSource.SERVER, owner_id=guild_id or 0
+        )
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hmget(self._keys.credentials, [str(own), str(servers)])
+            pipe.hexists(self._keys.credential_pauses, str(user_id))
+            pipe.hget(self._keys.credential_loans, _loan(guild_id or 0, provider))
+            (own_raw, servers_raw), is_paused, loan = await within(pipe.execute())
+        if not is_paused and _is_active(own_raw):
+            return own
+        if guild_id is None:
+            return None
+        if _is_active(servers_raw):
+            return servers
+        if loan is None:
+            return None
+        lent = CredentialRef.parsed(loan.decode())
+        found = await self.get(lent)
+        return None if found is None or found.is_revoked else lent
+
+    async def of(self, scope: CredentialSource, owner_id: int) -> list[StoredCredential]:
+        """What an owner has, revoked ones left out. Raises `StoreError`."""
+        prefix, found = f"{scope}:{owner_id}:", []
+        rows = self._redis.hscan_iter(self._keys.credentials, match=f"{prefix}*", count=1000)
+        with translated():
+            async for _, raw in rows:
+                one = _stored.decode(raw)
+                if str(one.ref).startswith(prefix) and not one.is_revoked:
+                    found.append(one)
+        return sorted(found, key=lambda one: one.ref)
+
+    async def pause(self, user_id: int, *, is_paused: bool) -> None:
+        """Leaves a person's own credentials unused, or uses them again. Raises `StoreError`."""
+        key, name = self._keys.credential_pauses, str(user_id)
+        call = self._redis.hset(key, name, "1") if is_paused else self._redis.hdel(key, name)
+        await within(call)
+
+    async def is_paused(self, user_id: int) -> bool:
+        """Whether a person leaves his own credentials unused. Raises `StoreError`."""
+        found: bool = await within(self._redis.hexists(self._keys.credential_pauses, str(user_id)))
+        return bool(found)
+
+    async def lend(self, ref: CredentialRef, guild_id: int, *, is_lent: bool = True) -> None:
+        """Lets a guild use a supporter's credential, or no longer.
+
+        Raises:
+            CredentialError: it is no supporter's.
+            StoreError: Redis refused or is away.
+        """
+        if ref.scope is not CredentialSource.SUPPORTER:
+            raise CredentialError("only a supporter's credential can be lent")
+        key, name = self._keys.credential_loans, _loan(guild_id, ref.provider)
+        call = self._redis.hset(key, name, str(ref)) if is_lent else self._redis.hdel(key, name)
+        await within(call)
+
+    async def restore(self, kept: Iterable[StoredCredential]) -> int:
+        """Puts credentials back from a copy, such as `all` gives it; says how many were missing.
+
+        What is there already stays, whatever the copy says: it is at least as new. Raises
+        `StoreError`.
+        """
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for one in kept:
+                pipe.hsetnx(self._keys.credentials, str(one.ref), _encode(one).decode())
+            answers: list[int] = await within(pipe.execute())
+        return sum(answers)
+
     async def audit(self, count: int) -> list[Change]:
         """The last changes, the newest first. Raises `StoreError`."""
         raw: list[bytes] = await within(
             self._redis.lrange(self._keys.credential_audit, 0, count - 1)
         )
         return [_change.decode(one) for one in raw]
+
+
+def _is_active(raw: bytes | None) -> bool:
+    return raw is not None and not _stored.decode(raw).is_revoked
+
+
+def _loan(guild_id: int, provider: str) -> str:
+    return f"{guild_id}:{provider}"
 
 
 def opening_keys_path(settings: Settings) -> Path:

@@ -152,6 +152,76 @@ async def test_of_two_changes_at_once_one_wins(vault: Vault):
     assert [change.word for change in await vault.store.audit(10)] == ["added"]
 
 
+GUILD = SNOWFLAKE
+SERVERS = msgspec.structs.replace(REF, scope=CredentialSource.SERVER, owner_id=GUILD)
+LENT = msgspec.structs.replace(REF, scope=CredentialSource.SUPPORTER, owner_id=77)
+
+
+async def chosen(vault: Vault, guild_id: int | None = GUILD) -> CredentialRef | None:
+    return await vault.store.choose("openai", user_id=USER, guild_id=guild_id)
+
+
+async def revoke(vault: Vault, stored: StoredCredential) -> None:
+    gone = msgspec.structs.replace(stored, version=stored.version + 1, box=b"")
+    await vault.store.put(gone, word="revoked", actor="test")
+
+
+async def test_a_turn_runs_on_the_persons_key_then_the_servers_then_a_supporters(vault: Vault):
+    assert await chosen(vault) is None
+    lent = await vault.put(LENT, 1)
+    assert await chosen(vault) is None  # kept, but lent to nobody
+    await vault.store.lend(LENT, GUILD)
+    assert await chosen(vault) == LENT
+    servers = await vault.put(SERVERS, 1)
+    assert await chosen(vault) == SERVERS
+    own = await vault.put(REF, 1)
+    assert await chosen(vault) == REF
+    assert await chosen(vault, None) == REF
+    assert await vault.store.choose("anthropic", user_id=USER, guild_id=GUILD) is None
+    await revoke(vault, own)
+    assert await chosen(vault, None) is None
+    await revoke(vault, servers)
+    assert await chosen(vault) == LENT
+    await revoke(vault, lent)
+    assert await chosen(vault) is None
+
+
+async def test_a_person_may_leave_his_own_key_unused(vault: Vault):
+    await vault.put(REF, 1)
+    await vault.store.pause(USER, is_paused=True)
+    assert await vault.store.is_paused(USER)
+    assert await chosen(vault) is None
+    await vault.store.pause(USER, is_paused=False)
+    assert await chosen(vault) == REF
+
+
+async def test_a_loan_is_of_a_supporter_and_can_end(vault: Vault):
+    with pytest.raises(CredentialError, match="supporter"):
+        await vault.store.lend(REF, GUILD)
+    await vault.put(LENT, 1)
+    await vault.store.lend(LENT, GUILD)
+    await vault.store.lend(LENT, GUILD, is_lent=False)
+    assert await chosen(vault) is None
+
+
+async def test_an_owner_finds_his_own_and_no_others(vault: Vault):
+    await vault.put(REF, 1)
+    await vault.put(msgspec.structs.replace(REF, owner_id=USER + 1), 1)
+    await revoke(vault, await vault.put(msgspec.structs.replace(REF, slot="old"), 1))
+    assert [one.ref for one in await vault.store.of(REF.scope, USER)] == [REF]
+
+
+async def test_a_copy_puts_back_what_is_missing_and_nothing_else(vault: Vault, client: Redis):
+    old = await vault.put(REF, 1)
+    await vault.put(SERVERS, 1)
+    copy = await vault.store.all()
+    await revoke(vault, old)
+    await client.hdel(Keys("test", partitions=2).credentials, str(SERVERS))  # type: ignore[misc]
+    assert await vault.store.restore(copy) == 1
+    assert await chosen(vault) == SERVERS
+    assert (await vault.ask(personal())).refusal == "the credential was revoked"
+
+
 async def test_nothing_of_a_key_is_in_the_server(vault: Vault, client: Redis):
     await vault.put(REF, 1)
     await vault.ask(personal())

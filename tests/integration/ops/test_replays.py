@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from ops.cli.exits import Exit
-from ops.replay.turns import Change, FailedFilter, Reason, Replays, next_generation
+from ops.replay.turns import Change, FailedFilter, Reason, Replays
 from shared.config import Settings
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.records import TurnRecords
@@ -19,7 +19,7 @@ from shared.edges.redis import connect
 from shared.keys import FAILED_TTL_MS, Keys
 from shared.messages import Message, Role
 from shared.segments import Segment, SegmentKind, SegmentReady, TurnDone, TurnFailed
-from shared.turns import Api, Front, Route, Target, TurnRequest
+from shared.turns import Api, Front, Route, Target, TurnRequest, next_generation
 from tests.support.cli import Command
 from tests.support.servers import RedisServer, running_server
 

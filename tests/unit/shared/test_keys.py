@@ -21,7 +21,7 @@ ARGUMENTS: dict[str, object] = {
     "partition": 1,
 }
 NO_KEYS = {"partition_of", "out_of", "prefix", "partitions", "cell"}
-SEALED = {"credentials", "credential_audit"}
+SEALED = {"credentials", "credential_audit", "credential_pauses", "credential_loans"}
 
 
 def spelled(keys: Keys) -> dict[str, str]:

@@ -84,7 +84,7 @@ def test_a_reference_is_read_as_it_is_written():
 @pytest.mark.parametrize(
     "text", ["", "personal:42:openai", "nobody:42:openai:main", "server:x:openai:main",
              "server:1::main", "server:1:openai:", "server:1:a\nb:main", "server:1:a:b:c",
-             f"server:1:{'x' * 65}:main"],
+             f"server:1:{'x' * 65}:main", "server:-1:openai:main", f"server:{1 << 63}:openai:main"],
 )  # fmt: skip
 def test_what_is_no_reference_says_so(text):
     with pytest.raises(CredentialError, match="scope:owner:provider:slot"):
