@@ -38,6 +38,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     front: str = "local"
     """`local` or `discord`."""
     discord_token: str | None = None
+    operators_channel: int | None = None
+    """The Discord channel that alerts are posted in: new causes, spikes, budgets used up. None
+    posts them nowhere; causes and spikes stand in the console too."""
     discord_rest_url: str = "https://discord.com/api/v10"
     discord_requests_per_s: int = 50
     """Discord's limit of a bot token, shared by all gateways; large bots are given more."""

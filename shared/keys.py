@@ -76,6 +76,7 @@ ARQ_JOB: Final = "arq:job:"
 """arq's own prefix of a job. arq knows no cells; a turn id is unique in the whole server."""
 RECORDER_GROUP: Final = "recorder"
 OPERATORS_GROUP: Final = "operators"
+OPERATORS_GROUP: Final = "operators"
 
 
 class Keys:
@@ -288,6 +289,15 @@ class Keys:
     def errors(self) -> str:
         """Error reports on their way to the recorder (stream)."""
         return f"{self.prefix}errors"
+
+    @property
+    def alerts(self) -> str:
+        """What operators should look at now (stream, no TTL, the newest `ALERTS_MAX`)."""
+        return f"{self.prefix}alerts"
+
+    def alert_mark(self, name: str) -> str:
+        """The mark that this alert was raised lately (string)."""
+        return f"{self.prefix}alerted:{name}"
 
     @property
     def alerts(self) -> str:

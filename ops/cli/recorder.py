@@ -27,7 +27,9 @@ from ops.store.fingerprint import fingerprint
 from ops.store.migrate import upgrade
 from ops.store.retention import forget_old
 from ops.store.storms import Storms
+from ops.triage.alarm import Alarm
 from shared.config import Settings, data_dir
+from shared.edges.alerts import Alerts
 from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.metering import OwnGauges, metrics_path
 from shared.edges.records import TurnRecords, this_process
@@ -48,6 +50,8 @@ TIDY_FIRST_S: Final = 600.0
 """After a start there is more urgent work, and the tables are there by then."""
 TIDY_EVERY_S: Final = 86_400.0
 """Retention is in days. Two recorders do it twice, which changes nothing."""
+WATCH_EVERY_S: Final = 15.0
+"""Between looks for what an operator should see: three queries, some milliseconds each."""
 JITTER: Final = (0.7, 1.3)
 """Two recorders that lost one database come back apart."""
 
@@ -100,6 +104,7 @@ async def _run(settings: Settings, url: str) -> None:
                 group.create_task(reporter.run(), name="reporter"),
                 group.create_task(_beat(parts), name="beat"),
                 group.create_task(_tidy(parts.database), name="tidy"),
+                group.create_task(_watch(parts), name="alarm"),
             ]
             await recording.run(stop)
             for task in background:
@@ -210,6 +215,14 @@ async def _tidy(database: Database) -> None:
         else:
             _log.info("recorder.tidied", extra=fields(rows=gone))
         await asyncio.sleep(TIDY_EVERY_S)
+
+
+async def _watch(parts: _Parts) -> None:
+    """Raises alerts. Two recorders raise each once: Redis remembers."""
+    alarm = Alarm(parts.database, Alerts(parts.redis, parts.keys).send)
+    while True:
+        await asyncio.sleep(WATCH_EVERY_S)
+        await alarm.look(datetime.now(UTC))
 
 
 async def _beat(parts: _Parts) -> None:
