@@ -89,6 +89,8 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
         "thoughts": {Role.WORKER: May.WRITE, Role.CONSOLE: May.NOTHING},
         "asked_about": {Role.WORKER: May.NOTHING, Role.CONSOLE: May.NOTHING},
         "recent_turns": _GATEWAYS_OWN,
+        "alerts": {Role.WORKER: May.APPEND, Role.RECORDER: May.APPEND},
+        "alert_mark": _EVERYBODYS,
         "heartbeat": _EVERYBODYS,
         "processes": _EVERYBODYS,
         "journal": _GATEWAYS_OWN,
