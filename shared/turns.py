@@ -122,6 +122,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         turn_id: `m<message id>`, `i<interaction id>` or `l<local id>`, `.2` and on for replays.
         created_ms: when the front saw the prompt, milliseconds since the epoch.
         credential: reference of a sealed credential; None uses the deployment's own key.
+        keep_thoughts_s: how long what the model thinks may be looked at; 0 keeps nothing of it.
         follow_up: what becomes of what the same user has in the lane.
         merged: the turns whose prompts stand in `messages` before the last, oldest first.
     """
@@ -145,8 +146,15 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     persona: str | None = None
     follow_up: FollowUp = FollowUp.QUEUE
     merged: tuple[str, ...] = ()
+    lane: Lanes | None = None
+    """Whose turns wait for each other, where its guild wants it otherwise than the deployment."""
+    lane: Lanes | None = None
+    """Whose turns it waits for, where the guild chose; None leaves it to the deployment."""
+    tool_names: tuple[str, ...] | None = None
+    """Narrows the tools that the deployment allows; None leaves them."""
     wait_ms: int = 0
     """Milliseconds after admission before it may start: replays are paced with it."""
+    keep_thoughts_s: int = 0
 
     @property
     def fairness_key(self) -> str:

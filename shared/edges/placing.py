@@ -16,7 +16,7 @@ MAX_WAIT_MS: Final = 3_600_000
 def lane_of(request: TurnRequest, lanes: Lanes = Lanes.CHANNEL) -> str:
     """The lane of a turn: one of its turns runs at a time, in order."""
     route = request.route
-    match lanes:
+    match request.lane or lanes:
         case Lanes.CHANNEL:
             return str(route.parent_id or route.channel_id)
         case Lanes.THREAD:

@@ -158,7 +158,7 @@ class TurnQueue:
             *standing_of(request, self._weights),
         ]
         try:
-            return _text(await self._run(self._admit, keys, args))
+            return _text(await self.run(self._admit, keys, args))
         except StoreFull:
             return Admission.FULL
 
@@ -192,7 +192,7 @@ class TurnQueue:
         """
         claim = claim or new_claim()
         keys = [self.keys.last_claim(worker_id)]
-        answer = await self._run(self._claim, keys, [worker_id, n, claim])
+        answer = await self.run(self._claim, keys, [worker_id, n, claim])
         return [_claimed(answer[i : i + 7], claim) for i in range(0, len(answer), 7)]
 
     async def append(self, token: AttemptToken, seq: int, event: TurnEvent) -> Appended:
@@ -211,7 +211,7 @@ class TurnQueue:
             self.out_max_entries,
         ]
         try:
-            return Appended(_text(await self._run(self._append, keys, args, common=False)))
+            return Appended(_text(await self.run(self._append, keys, args, common=False)))
         except StoreFull:
             return Appended.BACKPRESSURE
 
@@ -220,21 +220,21 @@ class TurnQueue:
 
         Text that was shown is superseded in the same step; segments count from 1 again.
         """
-        answer = await self._run(self._next_attempt, *self._of(token, token.attempt, token.claim))
+        answer = await self.run(self._next_attempt, *self._of(token, token.attempt, token.claim))
         if int(answer) == 0:
             return None
         return AttemptToken(turn_id=token.turn_id, attempt=int(answer), claim=token.claim)
 
     async def note_tool(self, token: AttemptToken) -> bool:
         """Remembers that a tool ran, before it runs; false when fenced."""
-        answer = await self._run(self._note_tool, *self._of(token, token.attempt, token.claim))
+        answer = await self.run(self._note_tool, *self._of(token, token.attempt, token.claim))
         return int(answer) == 1
 
     async def keep_rounds(self, token: AttemptToken, kept: bytes) -> bool:
         """Keeps the completed rounds of a turn: its tools need not run again; false when fenced."""
         keys, args = self._of(token, token.attempt, token.claim)
         keys.append(self.keys.rounds(token.turn_id))
-        return int(await self._run(self._keep_rounds, keys, [*args, kept])) == 1
+        return int(await self.run(self._keep_rounds, keys, [*args, kept])) == 1
 
     async def kept_rounds(self, turn_id: str) -> bytes | None:
         """What `keep_rounds` has kept of a turn that has not ended."""
@@ -253,11 +253,11 @@ class TurnQueue:
         body = encode_json(outcome) if outcome else ""
         args = [event.state, counted_event(event), body, count, tokens_of(outcome)]
         keys, head = self._of(token, token.attempt, token.claim)
-        return Finished(_text(await self._run(self._finish, keys, [*head, *args])))
+        return Finished(_text(await self.run(self._finish, keys, [*head, *args])))
 
     async def release(self, token: AttemptToken) -> GivenBack:
         """Hands a turn back to the head of its lane; no crash is counted."""
-        return GivenBack(_text(await self._run(self._release, *self._of(token, token.claim))))
+        return GivenBack(_text(await self.run(self._release, *self._of(token, token.claim))))
 
     async def beat(self, tokens: Iterable[AttemptToken]) -> tuple[list[str], list[str]]:
         """Renews leases.
@@ -268,7 +268,7 @@ class TurnQueue:
         args: list[str | bytes | int] = []
         for token in tokens:
             args += [token.turn_id, token.claim]
-        answer = await self._run(self._beat, [self.keys.leases], args)
+        answer = await self.run(self._beat, [self.keys.leases], args)
         words = [_text(word) for word in answer]
         pairs = list(zip(words[::2], words[1::2], strict=True))
         lost = [tid for tid, word in pairs if word == "lost"]
@@ -276,7 +276,7 @@ class TurnQueue:
 
     async def reap(self, limit: int = 50) -> list[tuple[str, GivenBack]]:
         """Takes turns from dead workers, `limit` at most; says where each went."""
-        answer = await self._run(self._reap, [self.keys.leases], [limit])
+        answer = await self.run(self._reap, [self.keys.leases], [limit])
         return [
             (_text(answer[i]), GivenBack(_text(answer[i + 1]))) for i in range(0, len(answer), 2)
         ]
@@ -284,7 +284,7 @@ class TurnQueue:
     async def cancel(self, turn_id: str) -> Cancelled:
         """Stops a turn: at once while it waits, else through its worker."""
         keys, args = [self.keys.turn(turn_id)], [turn_id]
-        return Cancelled(_text(await self._run(self._cancel, keys, list(args))))
+        return Cancelled(_text(await self.run(self._cancel, keys, list(args))))
 
     async def pause(self, name: str, seconds: float | None = None) -> None:
         """Starts nothing of `name` any more; what runs goes on, what waits keeps its place.
@@ -296,11 +296,11 @@ class TurnQueue:
             seconds: how long; None until `resume`.
         """
         wait = "" if seconds is None else str(max(1, round(seconds * 1000)))
-        await self._run(self._pause, [self.keys.pauses], [name, wait])
+        await self.run(self._pause, [self.keys.pauses], [name, wait])
 
     async def resume(self, name: str) -> None:
         """Ends a pause; harmless where there is none."""
-        await self._run(self._pause, [self.keys.pauses], [name, "0"])
+        await self.run(self._pause, [self.keys.pauses], [name, "0"])
 
     async def stop_note(self, token: AttemptToken) -> str:
         """Why a running turn is stopped, as a note of its end: `replaced`, or nothing."""
@@ -323,7 +323,7 @@ class TurnQueue:
     ) -> tuple[list[str], list[str | bytes | int]]:
         return [self.keys.turn(token.turn_id)], [token.turn_id, *args]
 
-    async def _run(
+    async def run(
         self,
         script: Script,
         keys: list[str],

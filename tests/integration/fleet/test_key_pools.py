@@ -6,11 +6,12 @@ from collections import Counter
 import pytest
 from redis.asyncio import Redis
 
+from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect
 from shared.errors import ConfigError
 from shared.keys import KEY_POOL_TTL_MS, Keys
 from shared.secrets import Secret
-from shared.turns import CredentialSource
+from shared.turns import CredentialSource, Target
 from tests.support.servers import free_port
 from tests.support.turns import SNOWFLAKE, turn
 from worker.edges.keys import MAX_REST_MS, KeyPools, key_id
@@ -134,3 +135,31 @@ async def test_a_turn_with_a_credential_waits_for_a_server_that_is_away(keys: Ke
     with pytest.raises(asyncio.CancelledError):
         await asking
     await away.aclose()
+
+
+async def test_turns_wait_once_every_key_of_the_pool_rests(
+    client: Redis, keys: Keys, queue: TurnQueue
+):
+    pools = KeyPools(client, keys, {}, ENVIRON, park=queue.pause)
+    asked = turn("l1", target=Target(provider="openai", model="m"))
+    await queue.admit(asked)
+    await chosen(pools)
+    for name in (A, B):
+        await pools.rest("openai", name, 40)
+    assert not await client.exists(keys.pauses)
+    await pools.rest("openai", C, 30)
+    assert await queue.claim("w1", 8) == []
+    until_ms = await client.zscore(keys.pauses, "rest:openai:server")
+    seconds, _ = await client.time()
+    assert until_ms is not None
+    assert 28 <= until_ms / 1000 - seconds <= 31  # the key that is back first
+
+
+@pytest.mark.parametrize("rest_s", [0.1, 3600.0], ids=["a moment", "a day's quota"])
+async def test_turns_do_not_wait_for_what_is_over_at_once_or_not_today(
+    client: Redis, keys: Keys, queue: TurnQueue, rest_s: float
+):
+    pools = KeyPools(client, keys, {}, {"OPENAI_API_KEY": "sk-a"}, park=queue.pause)
+    await chosen(pools)
+    await pools.rest("openai", A, rest_s)
+    assert not await client.exists(keys.pauses)

@@ -19,6 +19,9 @@ HOOK_LIMIT_S = 5.0
 
 OnMishap = Callable[[Mishap], Awaitable[None]]
 
+_WHY = {GivenBack.EXPIRED: (Cause.REQUEST_TIMEOUT, "no worker was free in time")}
+"""Why a turn was reaped, where it is not that its worker died."""
+
 log = logging.getLogger(__name__)
 
 
@@ -76,6 +79,5 @@ class Reaper:
                 self._outage.began(exc)
                 continue
             for turn_id, became in reaped:
-                await self._teller.tell(
-                    Cause.WORKER_LOST, turn_id, "its worker went silent", became
-                )
+                cause, reason = _WHY.get(became, (Cause.WORKER_LOST, "its worker went silent"))
+                await self._teller.tell(cause, turn_id, reason, became)

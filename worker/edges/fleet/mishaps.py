@@ -10,11 +10,15 @@ from shared.causes import Cause
 from shared.edges.records import TurnRecord
 from shared.failures import ErrorReport, Fault, ReportCategory, Severity
 
+_CATEGORIES = {Cause.REQUEST_TIMEOUT: ReportCategory.QUEUE}
+"""A turn that waited too long is the queue's failure; nobody asked a provider."""
+
 
 class Mishap(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that ended without its terminal event, or a worker that died with a turn.
+    """A job that ended without its terminal event, a worker that died, a turn nobody took.
 
-    `cause` is `internal_error` or `worker_lost`. `reason` is for the log and the record, never for
+    `cause` is `internal_error`, `worker_lost`, or `request_timeout` for a turn that no worker took
+    in time. `reason` is for the log and the record, never for
     a channel. `became` is what the turn is now.
     """
 
@@ -32,12 +36,12 @@ def report_of(
         id=report_id,
         created_ms=now_ms,
         severity=Severity.ERROR,
-        category=ReportCategory.INTERNAL,
+        category=_CATEGORIES.get(mishap.cause, ReportCategory.INTERNAL),
         error_type=mishap.cause,
         stage="fleet",
         fault=Fault.TURNFLEET,
         message=mishap.reason,
-        retryable=mishap.cause is Cause.WORKER_LOST,
+        retryable=mishap.cause is not Cause.INTERNAL_ERROR,
         turn_id=mishap.turn_id,
         worker_id=worker_id,
         worker_version=__version__,

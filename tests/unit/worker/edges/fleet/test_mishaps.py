@@ -1,7 +1,7 @@
 from shared.causes import Cause
 from shared.edges.queue import TurnFacts
 from shared.edges.records import TurnRecord
-from shared.failures import Severity
+from shared.failures import ReportCategory, Severity
 from shared.turns import CredentialSource, Front, Route, TurnState
 from worker.edges.fleet.mishaps import Mishap, report_of
 
@@ -40,3 +40,10 @@ def test_a_report_is_written_without_a_record_too():
     report = report_of(MISHAP, None, report_id="r1", now_ms=9, worker_id="w1")
     assert (report.turn_id, report.worker_id, report.attempt) == ("l1", "w1", None)
     assert report.metadata == {"became": "queued"}
+
+
+def test_a_turn_that_nobody_took_is_the_queues_failure():
+    mishap = Mishap(cause=Cause.REQUEST_TIMEOUT, turn_id="l1", reason="...", became="expired")
+    report = report_of(mishap, RECORD, report_id="r1", now_ms=9, worker_id="w1")
+    assert (report.category, report.severity) == (ReportCategory.QUEUE, Severity.ERROR)
+    assert report.retryable
