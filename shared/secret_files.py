@@ -1,9 +1,11 @@
 """Secrets from files, as containers mount them, instead of from the environment.
 
-Comes in: a process's environment. Goes out: the same with the content of a file under `X` wherever
-`X_FILE` named one. Composition roots call it before they read settings or keys.
+Comes in: a process's environment. Goes out: the same, with what files hold: those of the directory
+`TURNFLEET_SECRETS_DIR`, each named as its variable, and one under `X` wherever `X_FILE` names it.
+Settings are read through it, and composition roots read their keys through it.
 
-An environment ends up in crash dumps and in `/proc`, a mounted file does not.
+An environment ends up in crash dumps and in `/proc`, a mounted file does not. An empty file counts
+as none, so that a deployment may have a place for each secret.
 """
 
 from collections.abc import Mapping
@@ -12,6 +14,7 @@ from typing import Final
 
 from shared.errors import ConfigError
 
+DIRECTORY: Final = "TURNFLEET_SECRETS_DIR"
 SUFFIX: Final = "_FILE"
 SECRET_ENDS: Final = ("_API_KEY", "_API_KEYS")
 """How the variables of provider keys end."""
@@ -19,7 +22,7 @@ SECRET_SETTINGS: Final = frozenset(
     f"TURNFLEET_{name}"
     for name in (
         *("REDIS_URL", "DATABASE_URL", "DISCORD_TOKEN", "CONSOLE_TOKEN", "SENTRY_DSN"),
-        "ENDPOINTS",
+        *("ENDPOINTS", "SEALING_KEY"),
     )
 )
 """Settings that hold a secret, or may."""
@@ -27,19 +30,30 @@ MAX_BYTES: Final = 64 * 1024
 
 
 def with_files(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment, with every secret that a file holds.
+    """The environment, with every secret that a file holds. What is set as well, wins.
 
     Raises:
-        ConfigError: a file that cannot be read, or is empty.
+        ConfigError: a file or the directory cannot be read.
     """
-    found = {}
+    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     for name, text in environ.items():
         wanted = name.removesuffix(SUFFIX)
-        if wanted == name or not _is_secret(wanted):
-            found[name] = text
-        elif wanted not in environ:  # else it is given for this one process, and wins
+        if name == DIRECTORY:
+            found |= _of_directory(Path(text))
+        elif wanted != name and _is_secret(wanted):
             found[wanted] = _content(name, Path(text))
-    return found
+        else:
+            given[name] = text
+    return {name: text for name, text in found.items() if text} | given
+
+
+def _of_directory(directory: Path) -> dict[str, str]:
+    try:
+        paths = sorted(path for path in directory.iterdir() if _is_secret(path.name))
+    except OSError as exc:
+        raise ConfigError(f"{DIRECTORY}={directory} cannot be read: {exc.strerror}") from None
+    return {path.name: _content(str(path), path) for path in paths}
 
 
 def _is_secret(name: str) -> bool:
@@ -49,10 +63,7 @@ def _is_secret(name: str) -> bool:
 def _content(name: str, path: Path) -> str:
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES).decode().strip()
+            return file.read(MAX_BYTES).decode().strip()
     except (OSError, UnicodeDecodeError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else "it is no text"
         raise ConfigError(f"{name}={path} cannot be read: {why}") from None
-    if not text:
-        raise ConfigError(f"{name}={path} is empty")
-    return text

@@ -34,6 +34,7 @@ NOUNS: Final = (
     "discord",
     "creds",
     "redis",
+    "secrets",
     "db",
     "doctor",
     "normalize",

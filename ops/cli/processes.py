@@ -22,7 +22,7 @@ def become(package: str) -> None:
     if find_spec(f"{package}.__main__") is None:
         raise ConfigError(f"this build has no {package}")
     environment = dict(os.environ)
-    if "TURNFLEET_REDIS_URL_FILE" not in environment:  # a password there stays in its file
+    if settings.redis_url is None:  # else the process reads it itself: a password stays in its file
         environment["TURNFLEET_REDIS_URL"] = redis_url(settings)
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, "-m", package], environment)  # noqa: S606 - no shell is meant

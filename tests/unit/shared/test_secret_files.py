@@ -41,11 +41,38 @@ def test_settings_are_read_through_files(file: str):
     assert load_settings({"TURNFLEET_CONSOLE_TOKEN_FILE": file}).console_token == "from a file"
 
 
+def test_a_directory_has_a_file_for_each_variable(tmp_path: Path):
+    for name, text in {
+        "OPENAI_API_KEY": "one",
+        "TURNFLEET_REDIS_URL": "redis://r",
+        "ANTHROPIC_API_KEY": "",
+        "opening.keys": "ab",
+        "PATH": "/evil",
+    }.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "..data").mkdir()
+    assert with_files({"TURNFLEET_SECRETS_DIR": str(tmp_path), "PATH": "/bin"}) == {
+        "OPENAI_API_KEY": "one",
+        "TURNFLEET_REDIS_URL": "redis://r",
+        "PATH": "/bin",
+    }
+    assert load_settings({"TURNFLEET_SECRETS_DIR": str(tmp_path)}).redis_url == "redis://r"
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path):
+    with pytest.raises(ConfigError, match="TURNFLEET_SECRETS_DIR"):
+        with_files({"TURNFLEET_SECRETS_DIR": str(tmp_path / "none")})
+
+
+def test_an_empty_file_counts_as_none(tmp_path: Path):
+    (tmp_path / "secret").touch()
+    assert with_files({"TURNFLEET_DISCORD_TOKEN_FILE": str(tmp_path / "secret")}) == {}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         pytest.param(None, "No such file", id="missing"),
-        pytest.param(b" \n", "is empty", id="empty"),
         pytest.param(b"\xff\xfe", "it is no text", id="no text"),
     ],
 )
