@@ -123,7 +123,9 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         return Refusal.PRIVATE_ADDRESS
 
 
-def guard_of(private_endpoints: str, endpoints: Mapping[str, str]) -> Guard:
+def guard_of(
+    private_endpoints: str, endpoints: Mapping[str, str], *, variable: str = "TURNFLEET_ENDPOINTS"
+) -> Guard:
     """The guard of a deployment.
 
     An endpoint that the operator set by hand (`TURNFLEET_ENDPOINTS`) is allowed by its host and
@@ -132,13 +134,14 @@ def guard_of(private_endpoints: str, endpoints: Mapping[str, str]) -> Guard:
     Args:
         private_endpoints: `host:port`, with commas between.
         endpoints: the operator's base URLs by provider.
+        variable: where `endpoints` were set.
 
     Raises:
         ConfigError: one cannot be read.
     """
     entries = [entry.strip() for entry in private_endpoints.split(",") if entry.strip()]
     named = {_host_and_port("TURNFLEET_PRIVATE_ENDPOINTS", f"//{entry}") for entry in entries}
-    named |= {_host_and_port("TURNFLEET_ENDPOINTS", url) for url in endpoints.values()}
+    named |= {_host_and_port(variable, url) for url in endpoints.values()}
     return Guard(allowed=frozenset(named))
 
 

@@ -9,9 +9,10 @@ to nobody: the model hears a word and a status.
 """
 
 import asyncio
+import contextlib
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from shared.errors import ConfigError, ToolError
@@ -43,6 +44,9 @@ class McpServers:
         servers: address or command by name.
         toolbox: where their tools are put.
         look_s: seconds between looks, for tests.
+
+    Raises:
+        ConfigError: an address cannot be read, or the SDK is not installed.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class McpServers:
         self._tried = {name: asyncio.Event() for name in servers}
         if servers:
             _sdk()
+            self._client = _guarded(servers)
 
     async def run(self) -> None:
         """Keeps the connections until it is cancelled; then they are closed."""
@@ -84,7 +89,7 @@ class McpServers:
         sdk = _sdk()
         broken = asyncio.Event()
         async with asyncio.timeout(CONNECT_S) as connecting:
-            async with sdk.Client(_target(sdk, where)) as client:
+            async with self._connection(sdk, where) as client:
                 while True:
                     self._toolbox.put(name, await _tools(name, client, broken))
                     connecting.reschedule(None)
@@ -96,6 +101,22 @@ class McpServers:
                         connecting.reschedule(asyncio.get_running_loop().time() + CONNECT_S)
                         continue
                     return
+
+    @contextlib.asynccontextmanager
+    async def _connection(self, sdk: Any, where: Where) -> AsyncIterator[Any]:
+        if not isinstance(where, str):
+            command, *args = where
+            target = sdk.StdioServerParameters(command=command, args=args)
+            async with sdk.Client(target) as client:
+                yield client
+            return
+        from mcp.client.streamable_http import streamable_http_client
+
+        async with (
+            self._client() as http,
+            sdk.Client(streamable_http_client(where, http_client=http)) as client,
+        ):
+            yield client
 
 
 async def _tools(server: str, client: Any, broken: asyncio.Event) -> list[Tool]:
@@ -154,11 +175,12 @@ def _text(block: Any) -> str:
     return text if isinstance(text, str) else f"[a block of type {block.type} is not shown]"
 
 
-def _target(sdk: Any, where: Where) -> object:
-    if isinstance(where, str):
-        return where
-    command, *args = where
-    return sdk.StdioServerParameters(command=command, args=args)
+def _guarded(servers: Mapping[str, Where]) -> Callable[[], Any]:
+    """Makes clients that reach what the operator named."""
+    from worker.edges.mcp_http import guard_of_servers, guarded_client
+
+    guard = guard_of_servers({name: at for name, at in servers.items() if isinstance(at, str)})
+    return lambda: guarded_client(guard)
 
 
 def _sdk() -> Any:
