@@ -147,8 +147,6 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     follow_up: FollowUp = FollowUp.QUEUE
     merged: tuple[str, ...] = ()
     lane: Lanes | None = None
-    """Whose turns wait for each other, where its guild wants it otherwise than the deployment."""
-    lane: Lanes | None = None
     """Whose turns it waits for, where the guild chose; None leaves it to the deployment."""
     tool_names: tuple[str, ...] | None = None
     """Narrows the tools that the deployment allows; None leaves them."""
