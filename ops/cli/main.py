@@ -29,6 +29,7 @@ NOUNS: Final = (
     "recorder",
     "console",
     "turns",
+    "fleet",
     "errors",
     "usage",
     "discord",

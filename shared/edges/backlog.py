@@ -1,0 +1,74 @@
+"""What waits on its way: finished text for its channels, reports for the recorder.
+
+Comes in: nothing. Goes out: counts and ages, for the console, checks and alarms. Reads only.
+"""
+
+from typing import Any
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.edges.redis import within
+from shared.keys import Keys
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """Entries of a stream that nobody has acknowledged; `oldest_ms` is the age of the first."""
+
+    entries: int = 0
+    oldest_ms: int = 0
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the channels: what waits to be shown, and which gateway shows it ('' for none)."""
+
+    number: int
+    leader: str
+    entries: int
+    oldest_ms: int
+
+
+class Backlog:
+    """What waits in a cell. All methods raise `StoreUnavailable` when nobody answers."""
+
+    def __init__(self, redis: Redis, keys: Keys) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    async def delivery(self) -> list[Partition]:
+        """Each partition of the channels, in order."""
+        found = []
+        for number in range(self._keys.partitions):
+            waiting = await self._of(self._keys.out(number))
+            leader: bytes | None = await within(self._redis.get(self._keys.leader(number)))
+            found.append(
+                Partition(
+                    number=number,
+                    leader=(leader or b"").decode(),
+                    entries=waiting.entries,
+                    oldest_ms=waiting.oldest_ms,
+                )
+            )
+        return found
+
+    async def reports(self) -> Waiting:
+        """Reports and summaries that no recorder has stored yet."""
+        return await self._of(self._keys.errors)
+
+    async def buried(self) -> int:
+        """Entries that nobody could read."""
+        count: int = await within(self._redis.xlen(self._keys.buried))
+        return count
+
+    async def _of(self, stream: str) -> Waiting:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.xlen(stream)
+            pipe.xrange(stream, count=1)
+            pipe.time()
+            answer: Any = await within(pipe.execute())
+        entries, first, (seconds, micros) = answer
+        if not first:
+            return Waiting()
+        born_ms = int(first[0][0].split(b"-")[0])
+        now_ms = int(seconds) * 1000 + int(micros) // 1000
+        return Waiting(entries=int(entries), oldest_ms=max(0, now_ms - born_ms))
