@@ -66,6 +66,8 @@ HISTORY_TTL_MS: Final = 24 * 3_600_000
 """A channel's latest messages after the last one: a conversation is over after a night."""
 DETAILS_TTL_MS: Final = 72 * 3_600_000
 """What replies noted for later turns, at most; guilds may keep less."""
+TOLD_TTL_MS: Final = 3_600_000
+"""How long a channel is not told the same again: an outage of a model is one event."""
 ASKED_TTL_MS: Final = 15 * 60_000
 """What a window of Discord may refer to: as long as its token."""
 RECENT_TTL_MS: Final = 72 * 3_600_000
@@ -137,6 +139,10 @@ class Keys:
     def thoughts(self, turn_id: str) -> str:
         """What the model thought before a reply (string). Private."""
         return f"{self.prefix}thoughts:{turn_id}"
+    def told(self, channel_id: int, word: str) -> str:
+        """The mark that a channel was told something lately (string)."""
+        return f"{self.prefix}told:{channel_id}:{word}"
+
 
     def recent_turns(self, channel_id: int) -> str:
         """The latest turns of a channel, the newest first (list)."""

@@ -17,6 +17,10 @@ REPLACED = "replaced"
 """A note of a cancelled turn: its user's next message took its place."""
 MERGED = "merged"
 """A note of a cancelled turn: its prompt is answered together with the next one."""
+THOUGHTS = "thoughts"
+"""A note of `TurnDone`: what the model thought is kept, and may be looked at."""
+FALLBACK = "fallback"
+"""A note of `TurnDone`: another model answered, and the channel was not told for a while."""
 
 
 class DeliveryMode(StrEnum):

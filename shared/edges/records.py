@@ -253,6 +253,16 @@ class TurnRecords:
         payload: bytes | None = await within(self._redis.get(self._keys.fault(report_id)))
         return decode_fault_details(payload) if payload else None
 
+    async def save_thoughts(self, turn_id: str, text: str, keep_s: int) -> None:
+        """Keeps what the model thought before a reply, as long as its guild lets it be kept."""
+        await within(self._redis.set(self._keys.thoughts(turn_id), text, ex=keep_s))
+
+    async def may_tell(self, channel_id: int, word: str) -> bool:
+        """Whether a channel was not told this lately; from now on it was."""
+        key = self._keys.told(channel_id, word)
+        is_new = await within(self._redis.set(key, "1", px=key_names.TOLD_TTL_MS, nx=True))
+        return bool(is_new)
+
     async def report_process(self, record: ProcessRecord) -> None:
         """Says that a process lives."""
         oldest = record.seen_ms - 10 * key_names.PROCESS_TTL_MS

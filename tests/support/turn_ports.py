@@ -114,6 +114,8 @@ class RememberingOutbox:
         self.ends: list[tuple[TurnDone | TurnFailed, TurnOutcome]] = []
         self.recordings: list[bytes] = []
         self.details: dict[str, FaultDetails] = {}
+        self.thoughts: list[tuple[str, int]] = []
+        self.told: set[tuple[int, str]] = set()
         self._fence_at = fence_at
         self.has_sent = asyncio.Event()
         self.tools_noted = 0
@@ -150,6 +152,15 @@ class RememberingOutbox:
 
     async def keep_recording(self, payload: bytes) -> None:
         self.recordings.append(payload)
+
+    async def keep_thoughts(self, text: str, keep_s: int) -> bool:
+        self.thoughts.append((text, keep_s))
+        return True
+
+    async def may_tell(self, channel_id: int, word: str) -> bool:
+        is_new = (channel_id, word) not in self.told
+        self.told.add((channel_id, word))
+        return is_new
 
     async def keep_details(self, report_id: str, details: FaultDetails) -> None:
         self.details[report_id] = details

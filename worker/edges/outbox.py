@@ -152,6 +152,22 @@ class Outbox:
         try:
             await self._records.save_details(report_id, details)
         except StoreError as exc:
+    async def keep_thoughts(self, text: str, keep_s: int) -> bool:
+        """Stores what the model thought; without Redis it is lost, and logged."""
+        try:
+            await self._records.save_thoughts(self.token.turn_id, text, keep_s)
+        except StoreError as exc:
+            log.warning("thoughts.lost", extra=fields(reason=str(exc), size=len(text)))
+            return False
+        return True
+
+    async def may_tell(self, channel_id: int, word: str) -> bool:
+        """Whether a channel was not told this lately; without Redis nothing is told."""
+        try:
+            return await self._records.may_tell(channel_id, word)
+        except StoreError:
+            return False
+
             log.warning("details.lost", extra=fields(report_id=report_id, reason=str(exc)))
 
     async def _finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:

@@ -134,6 +134,14 @@ class OutboxPort(Protocol):
         """Stores the recording of the current attempt."""
         ...
 
+    async def keep_thoughts(self, text: str, keep_s: int) -> bool:
+        """Stores what the model thought; whether it can be looked at. It never raises."""
+        ...
+
+    async def may_tell(self, channel_id: int, word: str) -> bool:
+        """Whether a channel was not told this lately; from now on it was. It never raises."""
+        ...
+
     async def keep_details(self, report_id: str, details: FaultDetails) -> None:
         """Stores what the modal "Show full error" may open. It never raises."""
         ...

@@ -45,6 +45,7 @@ from worker.turn.ports import (
     ToolsPort,
     TrafficPort,
 )
+from worker.turn.remarks import remarks
 from worker.turn.reporting import AttemptReports
 from worker.turn.reports import failed_event
 from worker.turn.rounds import Round, dump, load
@@ -350,7 +351,11 @@ class _Run:
             stop_reason=attempt.pipeline.stop_reason,
             state=state,
             usage=outcome.usage,
-            notes=((EMPTY_REPLY,) if is_empty else ()) + self._costs.notes,
+            notes=(
+                *((EMPTY_REPLY,) if is_empty else ()),
+                *self._costs.notes,
+                *await remarks(self._request, attempt, self._outbox),
+            ),
         )
         await self._outbox.finish(event, outcome)
         return outcome

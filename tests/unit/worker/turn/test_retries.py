@@ -99,7 +99,7 @@ async def test_what_a_failed_attempt_showed_is_superseded():
     case = Case(ScriptedResponse(HALF), ScriptedResponse(WHOLE), fallbacks=(FALLBACK,))
     await case.run()
     assert case.outbox.texts == ["The answer."]
-    assert case.end == TurnDone(count=1)
+    assert case.end == TurnDone(count=1, notes=("fallback",))
 
 
 async def test_shown_text_stays_where_the_setting_says_notice():
