@@ -24,6 +24,8 @@ class AlertKind(StrEnum):
     """A cause is much more frequent than it was."""
     BUDGET = "budget"
     """A budget is used up: turns are declined."""
+    OUTPUT_RULE = "output_rule"
+    """A reply said what a rule watches for."""
 
 
 QUIET_MS: Final = {
@@ -31,6 +33,7 @@ QUIET_MS: Final = {
     AlertKind.REGRESSED: 24 * 3_600_000,
     AlertKind.SPIKE: 3_600_000,
     AlertKind.BUDGET: 24 * 3_600_000,
+    AlertKind.OUTPUT_RULE: 3_600_000,
 }
 """How long the same alert is not raised again: a spike may last, and others are said once a day."""
 
@@ -40,8 +43,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Args:
         kind: why.
-        subject: the hash of a cause, or the name of a budget.
-        cause: the word for it.
+        subject: the hash of a cause, or the name of a budget or a rule.
+        cause: the word for it; for a rule the turn.
         count: failures so far.
         usual: failures that are usual in the same time.
         guilds: how many servers have them.

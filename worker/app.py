@@ -13,7 +13,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import msgspec
 from redis.asyncio import Redis
@@ -22,6 +22,7 @@ from shared.config import Settings, data_dir
 from shared.configuration.loading import Loaded
 from shared.edges.choices import ChoicesStore, is_subscribed
 from shared.edges.credentials import CredentialStore, opening_keys_path
+from shared.edges.alerts import Alerts
 from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.live_configuration import LiveConfiguration
 from shared.edges.queue import TurnQueue
@@ -47,7 +48,9 @@ from worker.edges.http import HttpEdge
 from worker.edges.key_places import PlacedKeys
 from worker.edges.keys import KeyPools
 from worker.edges.mcp import McpServers, prefixes
+from worker.edges.fleet.lease import Lease
 from worker.edges.outbox import Outbox
+from worker.edges.rules import OutputRules
 from worker.edges.sealed_keys import SealedKeys
 from worker.edges.tools import Toolbox, installed_tools
 from worker.edges.traffic import FleetTraffic
@@ -170,10 +173,21 @@ def _worker(parts: Parts) -> FleetWorker:
         on_beat=on_beat,
         ctx={
             "runner": _runner(parts),
-            "outbox_of": lambda lease: Outbox(parts.queue, parts.records, lease),
+            "outbox_of": _outbox_of(parts),
             "count": summary_sender(parts.redis, parts.queue.keys),
         },
     )
+
+
+def _outbox_of(parts: Parts) -> Callable[[Lease], Outbox]:
+    """The way back of a turn, through the output rules."""
+    alerts = Alerts(parts.redis, parts.queue.keys)
+    rules = OutputRules(parts.live.loaded, parts.texts, alerts.send)
+
+    def outbox_of(lease: Lease) -> Outbox:
+        return Outbox(parts.queue, parts.records, lease, obey=rules.of(lease.request))
+
+    return outbox_of
 
 
 def _runner(parts: Parts) -> TurnRunner:

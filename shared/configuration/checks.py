@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.config import Settings, settings_from
+from shared.configuration.output import OutputAction, complaint
 from shared.configuration.positions import Path
 from shared.configuration.schema import BudgetScope, Configuration
 from shared.configuration.settling import NO_PERSONA
@@ -209,6 +210,22 @@ def _addresses(configuration: Configuration) -> Iterator[Finding]:
             )
 
 
+def _output_rules(configuration: Configuration) -> Iterator[Finding]:
+    names: set[str] = set()
+    for at, rule in enumerate(configuration.output_rules):
+        path: Path = ("output_rules", at)
+        if (what := complaint(rule)) is not None:
+            deed = "try it out; a backslash is written twice, or the text in single quotes"
+            yield Finding(path=(*path, "pattern"), what=what, deed=deed)
+        if rule.name in names:
+            deed = "name each rule once: alerts and logs call it so"
+            yield Finding(path=(*path, "name"), what=f'"{rule.name}" stands here twice', deed=deed)
+        if rule.replacement and rule.action is not OutputAction.REPLACE:
+            deed = 'leave it out, or write action = "replace"'
+            yield Finding(path=(*path, "replacement"), what="nothing is replaced", deed=deed)
+        names.add(rule.name)
+
+
 CHECKS: Final[tuple[Callable[[Configuration], Iterator[Finding]], ...]] = (
     _deployment,
     _routes,
@@ -219,5 +236,6 @@ CHECKS: Final[tuple[Callable[[Configuration], Iterator[Finding]], ...]] = (
     _prices,
     _addresses,
     _lengths,
+    _output_rules,
 )
 """Every check, in no particular order: findings are sorted by place."""

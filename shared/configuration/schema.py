@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 
 from shared.configuration.choices import Access, Choices, Persona, Share
+from shared.configuration.output import MAX_RULES, OutputRule
 from shared.turns import Api
 
 Money = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
@@ -156,3 +157,4 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = msgspec.field(default_factory=Limits)
     budgets: tuple[Budget, ...] = ()
     access: Access = msgspec.field(default_factory=Access)
+    output_rules: Annotated[tuple[OutputRule, ...], msgspec.Meta(max_length=MAX_RULES)] = ()

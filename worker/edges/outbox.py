@@ -19,6 +19,7 @@ from shared.logs import fields
 from shared.segments import Segment, SegmentReady, TurnDone, TurnFailed
 from shared.turns import AttemptToken, TurnOutcome, TurnState
 from worker.edges.fleet.lease import Lease
+from worker.edges.rules import Obey
 
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 1.0
@@ -41,6 +42,7 @@ class Outbox:
         queue: the queue that gave the lease.
         records: where recordings are kept.
         lease: the turn; its token follows `next_attempt`.
+        obey: what the output rules make of a segment; None where there are none.
         sleep: how to wait, for tests.
     """
 
@@ -50,11 +52,13 @@ class Outbox:
         records: TurnRecords,
         lease: Lease,
         *,
+        obey: Obey | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._queue = queue
         self._records = records
         self._lease = lease
+        self._obey = obey
         self._sleep = sleep
         # Kept until the turn ends: a server that forgot its last second gets them again.
         self._segments: list[Segment] = []
@@ -75,7 +79,8 @@ class Outbox:
         """
         if segment.seq != len(self._segments) + 1:
             raise FleetError(f"segment {segment.seq} follows {len(self._segments)}")
-        self._segments.append(segment)
+        shown = segment if self._obey is None else await self._obey(segment)
+        self._segments.append(shown)
         return await self._append_up_to(segment.seq, until=self._lease.stopped)
 
     async def next_attempt(self) -> AttemptToken:

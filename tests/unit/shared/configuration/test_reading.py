@@ -159,6 +159,26 @@ CASES = {
         "this model has no price",
         "[models.small.price]",
     ),
+    "a pattern that is none": (
+        "[access]",
+        '[[output_rules]]\nname = "a"\npattern = ¦"("\naction = "block"\n[access]',
+        "no regular expression",
+        "try it out",
+    ),
+    "a rule of a name that another has": (
+        "[access]",
+        '[[output_rules]]\nname = "a"\npattern = "b"\naction = "block"\n'
+        '[[output_rules]]\nname = ¦"a"\npattern = "c"\naction = "block"\n[access]',
+        "stands here twice",
+        "each rule once",
+    ),
+    "a replacement that replaces nothing": (
+        "[access]",
+        '[[output_rules]]\nname = "a"\npattern = "b"\naction = "block"\n'
+        'replacement = ¦"c"\n[access]',
+        "nothing is replaced",
+        'action = "replace"',
+    ),
     "text without quotes": ('front = "discord"', "front = ¦discord", "no TOML", "in quotes"),
     "a key twice": (
         "slots = 50\ntools",

@@ -1,0 +1,99 @@
+import msgspec
+import pytest
+
+from shared.alerts import Alert, AlertKind
+from shared.config import Settings
+from shared.configuration.loading import Loaded
+from shared.configuration.output import OutputAction, OutputRule
+from shared.configuration.schema import Configuration
+from shared.errors import StoreUnavailable
+from shared.i18n import load_texts
+from shared.segments import Segment, SegmentKind
+from worker.edges.rules import OutputRules
+
+WITHHELD = "-# This part was withheld by a rule of this bot."
+RULES = (
+    OutputRule(name="mail", pattern=r"\w+@\w+", action=OutputAction.REPLACE, replacement="(mail)"),
+    OutputRule(name="plan", pattern="secret", action=OutputAction.BLOCK),
+    OutputRule(name="watch", pattern="weather", action=OutputAction.REPORT),
+    OutputRule(name="void", pattern="^nothing$", action=OutputAction.REPLACE),
+    OutputRule(name="long", pattern="x", action=OutputAction.REPLACE, replacement="y" * 200),
+)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.alerts: list[Alert] = []
+        self.is_away = False
+        self.loaded: Loaded = a_configuration(RULES)
+        self.rules = OutputRules(lambda: self.loaded, load_texts(), self.alert)
+
+    async def alert(self, alert: Alert) -> bool:
+        if self.is_away:
+            raise StoreUnavailable
+        self.alerts.append(alert)
+        return True
+
+    async def shown(self, text: str, **changes: object) -> Segment:
+        segment = Segment(
+            turn_id="m1", attempt=1, seq=1, kind=SegmentKind.TEXT, text=text, start=0, end=9
+        )
+        return await self.rules.of(b"{}")(msgspec.structs.replace(segment, **changes))
+
+
+def a_configuration(rules: tuple[OutputRule, ...]) -> Loaded:
+    return Loaded(settings=Settings(), configuration=Configuration(output_rules=rules))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("plain words", "plain words", id="no rule"),
+        pytest.param("write to ann@host", "write to (mail)", id="replace"),
+        pytest.param("the secret", WITHHELD, id="block"),
+        pytest.param("the weather", "the weather", id="report"),
+        pytest.param("nothing", WITHHELD, id="nothing is left"),
+        pytest.param("x" * 20, WITHHELD, id="longer than a message"),
+    ],
+)
+async def test_a_segment_is_shown_as_the_rules_say(bench: Bench, text: str, shown: str):
+    assert (await bench.shown(text)).text == shown
+
+
+async def test_what_is_blocked_or_reported_raises_an_alert_with_the_turn(bench: Bench):
+    for text in ("the secret", "the weather", "ann@host"):
+        await bench.shown(text)
+    assert [(one.kind, one.subject, one.cause) for one in bench.alerts] == [
+        (AlertKind.OUTPUT_RULE, "plan", "m1"),
+        (AlertKind.OUTPUT_RULE, "watch", "m1"),
+    ]
+
+
+async def test_a_table_is_withheld_with_its_fallback(bench: Bench):
+    found = await bench.shown("|secret|", kind=SegmentKind.TABLE, fallback=("|secret|",))
+    assert (found.kind, found.text, found.fallback) == (SegmentKind.TEXT, WITHHELD, ())
+
+
+async def test_a_table_is_put_otherwise_in_its_fallback_too(bench: Bench):
+    found = await bench.shown("|a@b|", kind=SegmentKind.TABLE, fallback=("a@b", "more"))
+    assert (found.kind, found.text, found.fallback) == (
+        SegmentKind.TABLE,
+        "|(mail)|",
+        ("(mail)", "more"),
+    )
+
+
+async def test_no_reply_waits_for_an_alert(bench: Bench):
+    bench.is_away = True
+    assert (await bench.shown("the weather")).text == "the weather"
+
+
+async def test_a_changed_configuration_holds_from_the_next_segment_on(bench: Bench):
+    assert (await bench.shown("the secret")).text == WITHHELD
+    bench.loaded = a_configuration(())
+    assert (await bench.shown("the secret")).text == "the secret"

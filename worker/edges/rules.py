@@ -1,0 +1,128 @@
+"""Output rules at work: every segment passes them before it goes to the channel.
+
+Comes in: segments of a turn. Goes out: the same, put otherwise or withheld where a rule of the
+configuration says so; log lines and alerts name the rule and the turn, never the text.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from shared.alerts import Alert, AlertKind
+from shared.configuration.loading import Loaded
+from shared.configuration.output import OutputAction, OutputRule, Rulebook
+from shared.errors import StoreError
+from shared.i18n import Texts
+from shared.logs import fields
+from shared.segments import MAX_SEGMENT_CHARS, Segment, SegmentKind
+
+WITHHELD = "output.withheld"
+
+MAX_SOURCE_CHARS = 64 * 1024
+"""Of a table or file (`shared.segments`)."""
+
+log = logging.getLogger(__name__)
+
+Obey = Callable[[Segment], Awaitable[Segment]]
+
+
+class OutputRules:
+    """The rules as the configuration has them now.
+
+    Args:
+        loaded: gives the configuration of this process.
+        texts: the catalogs.
+        alert: raises an alert, unless it was raised lately.
+    """
+
+    def __init__(
+        self,
+        loaded: Callable[[], Loaded],
+        texts: Texts,
+        alert: Callable[[Alert], Awaitable[bool]],
+    ) -> None:
+        self._loaded = loaded
+        self._texts = texts
+        self._alert = alert
+        self._rules: tuple[OutputRule, ...] = ()
+        self._book = Rulebook(())
+
+    def of(self, request: bytes) -> Obey:
+        """The rules for one turn, whose request stands there in JSON."""
+
+        async def obey(segment: Segment) -> Segment:
+            return await self.obey(segment, request)
+
+        return obey
+
+    async def obey(self, segment: Segment, request: bytes) -> Segment:
+        """The segment as it may be shown. It never raises, and never drops one: numbers go on."""
+        book = self._current()
+        judged = [book.judge(text) for text in (segment.text, *segment.fallback)]
+        matched = dict.fromkeys(rule for one in judged for rule in one.matched)
+        if not matched:
+            return segment
+        for rule in matched:
+            await self._tell(rule, segment)
+        texts = [one.text for one in judged]
+        shown = [text for text in texts if text is not None and text.strip()]
+        # A table's source is longer than a message, and never sent as one.
+        limit = MAX_SOURCE_CHARS if segment.fallback else MAX_SEGMENT_CHARS
+        bounds = [limit, *[MAX_SEGMENT_CHARS] * len(segment.fallback)]
+        if len(shown) < len(texts) or any(map(_is_longer, shown, bounds)):
+            return self._withheld(segment, request)
+        return msgspec.structs.replace(segment, text=shown[0], fallback=tuple(shown[1:]))
+
+    def _withheld(self, segment: Segment, request: bytes) -> Segment:
+        return msgspec.structs.replace(
+            segment,
+            kind=SegmentKind.TEXT,
+            text=self._texts.text(WITHHELD, _locale_of(request)),
+            fallback=(),
+            filename=None,
+            joint=None,
+        )
+
+    def _current(self) -> Rulebook:
+        rules = self._loaded().configuration.output_rules
+        if rules is not self._rules:
+            self._rules, self._book = rules, Rulebook(rules)
+        return self._book
+
+    async def _tell(self, rule: OutputRule, segment: Segment) -> None:
+        log.warning(
+            "output.rule_matched",
+            extra=fields(rule=rule.name, action=rule.action.value, seq=segment.seq),
+        )
+        if rule.action is OutputAction.REPLACE:
+            return
+        alert = Alert(kind=AlertKind.OUTPUT_RULE, subject=rule.name, cause=segment.turn_id)
+        try:
+            await self._alert(alert)
+        except StoreError:
+            log.debug("output.alert_lost")
+
+
+class _Route(msgspec.Struct):
+    locale: str = "en"
+
+
+class _Spoken(msgspec.Struct):
+    """The one field of a request that is needed here."""
+
+    route: _Route = msgspec.field(default_factory=_Route)
+
+
+_spoken = msgspec.json.Decoder(_Spoken)
+
+
+def _locale_of(request: bytes) -> str:
+    try:
+        return _spoken.decode(request).route.locale
+    except msgspec.DecodeError:
+        return "en"
+
+
+def _is_longer(text: str, limit: int) -> bool:
+    return len(text) > limit
