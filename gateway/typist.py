@@ -1,7 +1,9 @@
-"""The one owner of typing signs.
+"""The one owner of signs of life: typing, and a place in the queue.
 
 Comes in: turns that were admitted, turns that begin to show. Goes out: a typing sign in the turn's
-channel, renewed while nothing shows. Intake starts signs and delivery stops them.
+channel, renewed while nothing shows; after ten seconds of waiting a notice of what it waits for,
+kept up to date, and taken away when the turn is started. Intake starts signs and delivery stops
+them.
 
 A sign lives no longer than `TYPING_TTL_S`, whatever else is lost: bots in the wild were seen typing
 for hours. Failures are ignored.
@@ -9,29 +11,72 @@ for hours. Failures are ignored.
 
 import asyncio
 import contextlib
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, Protocol
 
-from gateway.front import ChannelFront
+import msgspec
+
+from gateway.front import ChannelFront, OutgoingMessage, Sent
 
 REFRESH_S: Final = 8.0
 """Discord's sign lasts ten seconds."""
 TYPING_TTL_S: Final = 330.0
 """The turn's deadline of 300 s, and half a minute in the queue."""
+SILENCE_S: Final = 10.0
+"""Who waits longer is told for what."""
+TAKE_AWAY_S: Final = 5.0
+"""What taking a notice away gets, while the gateway may be ending."""
 MAX_ENDED: Final = 1_000
 """Turns remembered as shown: what a gateway answers within some seconds."""
 
+logger = logging.getLogger(__name__)
+
+
+class WaitingPort(Protocol):
+    """What is known of turns that wait. It never raises."""
+
+    async def words(self, turn_id: str, locale: str) -> str | None:
+        """What a person is told of a waiting turn; None once it does not wait any more.
+
+        The empty text leaves things as they are: nobody knows, or there is nothing to say.
+        """
+        ...
+
+    def nonce(self, turn_id: str, nth: int) -> str:
+        """The nonce of a turn's first notice, or of a further one after it was taken away."""
+        ...
+
+
+class _Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt that waits for its reply."""
+
+    turn_id: str
+    channel_id: int
+    reply_to: int | None
+    locale: str
+
 
 class Typist:
-    """Typing signs by turn.
+    """Signs by turn.
 
     Args:
+        waiting: what is known of turns that wait; None says nothing of a place in the queue.
         refresh_s: how often a sign is renewed.
+        silence_s: after how long a person is told what the turn waits for.
     """
 
-    def __init__(self, *, refresh_s: float = REFRESH_S) -> None:
+    def __init__(
+        self,
+        waiting: WaitingPort | None = None,
+        *,
+        refresh_s: float = REFRESH_S,
+        silence_s: float = SILENCE_S,
+    ) -> None:
+        self._waiting = waiting
         self._refresh_s = refresh_s
+        self._silence_s = silence_s
         self._signs: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._ended: OrderedDict[str, None] = OrderedDict()
@@ -48,23 +93,99 @@ class Typist:
                 for task in list(self._signs.values()):
                     task.cancel()
 
-    def start(self, turn_id: str, front: ChannelFront, channel_id: int) -> None:
+    def start(
+        self,
+        turn_id: str,
+        front: ChannelFront,
+        channel_id: int,
+        *,
+        reply_to: int | None = None,
+        locale: str = "en",
+    ) -> None:
         """Shows the sign for a turn, unless it shows already."""
         if self._group is None or turn_id in self._signs or turn_id in self._ended:
             return
-        task = self._group.create_task(self._show(front, channel_id), name=f"typing {turn_id}")
+        prompt = _Prompt(turn_id=turn_id, channel_id=channel_id, reply_to=reply_to, locale=locale)
+        task = self._group.create_task(self._show(front, prompt), name=f"typing {turn_id}")
         self._signs[turn_id] = task
         task.add_done_callback(lambda _: self._signs.pop(turn_id, None))
 
     def stop(self, turn_id: str) -> None:
-        """Ends the sign of a turn; harmless for one that has none."""
+        """Ends the signs of a turn; harmless for one that has none."""
         self._ended[turn_id] = None  # a quick answer may come before its sign was started
         while len(self._ended) > MAX_ENDED:
             self._ended.popitem(last=False)
         if (task := self._signs.get(turn_id)) is not None:
             task.cancel()
 
-    async def _show(self, front: ChannelFront, channel_id: int) -> None:
-        for _ in range(int(TYPING_TTL_S / REFRESH_S)):
-            await front.typing(channel_id)
-            await asyncio.sleep(self._refresh_s)
+    async def _show(self, front: ChannelFront, prompt: _Prompt) -> None:
+        notice = None if self._waiting is None else _Notice(front, prompt, self._waiting)
+        try:
+            for n in range(int(TYPING_TTL_S / REFRESH_S)):
+                await front.typing(prompt.channel_id)
+                left_s = self._silence_s - n * self._refresh_s
+                if notice is not None and left_s < self._refresh_s:
+                    await asyncio.sleep(max(0.0, left_s))
+                    await notice.refresh()
+                    await asyncio.sleep(min(self._refresh_s, self._refresh_s - left_s))
+                else:
+                    await asyncio.sleep(self._refresh_s)
+        finally:
+            if notice is not None:
+                await notice.take_away()
+
+
+class _Notice:
+    """The notice of one waiting turn: none, shown, or taken away."""
+
+    def __init__(self, front: ChannelFront, prompt: _Prompt, waiting: WaitingPort) -> None:
+        self._front = front
+        self._prompt = prompt
+        self._waiting = waiting
+        self._said: str | None = None
+        self._message_id: int | None = None
+        self._posted = 0
+        self._posting: asyncio.Task[None] | None = None
+
+    async def refresh(self) -> None:
+        """Shows what the turn waits for now; takes the notice away once it waits no more.
+
+        Cancelled, a post goes on, so that what it has posted is known.
+        """
+        words = await self._waiting.words(self._prompt.turn_id, self._prompt.locale)
+        if words is None:
+            await self.take_away()
+        elif not words:
+            return
+        elif self._message_id is None:
+            self._posting = asyncio.create_task(self._post(words), name="place in the queue")
+            await asyncio.shield(self._posting)
+        elif words != self._said:
+            self._said = words
+            await self._front.edit(self._prompt.channel_id, self._message_id, words, is_notice=True)
+
+    async def take_away(self) -> None:
+        """Deletes the notice, if there is one."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TAKE_AWAY_S):
+                if self._posting is not None:
+                    await asyncio.wait({self._posting})
+                if self._message_id is not None:
+                    message_id, self._message_id = self._message_id, None
+                    await self._front.delete(self._prompt.channel_id, message_id)
+        self._posting = None
+
+    async def _post(self, words: str) -> None:
+        message = OutgoingMessage(
+            channel_id=self._prompt.channel_id,
+            text=words,
+            nonce=self._waiting.nonce(self._prompt.turn_id, self._posted),
+            reply_to=self._prompt.reply_to,
+            is_notice=True,
+        )
+        outcome = await self._front.send(message)
+        if isinstance(outcome, Sent):
+            self._message_id, self._said = outcome.message_id, words
+            self._posted += 1
+        else:
+            logger.debug("place.not_said", extra={"outcome": type(outcome).__name__})

@@ -1,0 +1,70 @@
+"""What a person is told of a turn that waits, from the queue itself.
+
+Comes in: a turn's id. Goes out: a sentence, or None once it does not wait. It is the real
+`WaitingPort` of `gateway.typist`; only `gateway.app` constructs it.
+"""
+
+import logging
+from typing import Final, assert_never
+
+from gateway.steps import nonce_of
+from shared.edges.overview import Overview, Place, Why
+from shared.edges.queue import TurnQueue
+from shared.errors import StoreError
+from shared.i18n import Texts
+from shared.turns import TurnState
+
+logger = logging.getLogger(__name__)
+
+CLAIM: Final = "place"
+"""The claim in the nonces of these notices; a worker's claim is hexadecimal."""
+
+
+class Waiting:
+    """Asks the queue.
+
+    Args:
+        queue: the queue of the cell.
+        texts: the catalogs.
+    """
+
+    def __init__(self, queue: TurnQueue, texts: Texts) -> None:
+        self._overview = Overview(queue)
+        self._texts = texts
+
+    async def words(self, turn_id: str, locale: str) -> str | None:
+        """What a person is told of a waiting turn; None once it waits no more.
+
+        Empty while Redis is away, and where there is nothing to say.
+        """
+        try:
+            place = await self._overview.place(turn_id)
+        except StoreError as exc:
+            logger.debug("place.store_waits", extra={"error": str(exc)})
+            return ""
+        if place.state is not TurnState.QUEUED:
+            return None
+        return sentence(place, self._texts, locale)
+
+    def nonce(self, turn_id: str, nth: int) -> str:
+        """The nonce of a turn's notice."""
+        return nonce_of(turn_id, 0, CLAIM, nth, 0)
+
+
+def sentence(place: Place, texts: Texts, locale: str) -> str:
+    """A waiting turn's place in words; empty where there is nothing to say."""
+    match place.why:
+        case Why.LANE | Why.GUILD | Why.FLEET:
+            if place.ahead == 0:
+                return texts.text("notice.queued_next", locale)
+            return texts.count("notice.queued", place.ahead, locale)
+        case Why.KEY:
+            return texts.text("notice.queued_provider", locale)
+        case Why.PAUSED:
+            return texts.text("notice.queued_paused", locale)
+        case Why.CRASH:
+            return texts.text("notice.queued_again", locale)
+        case Why.LATER | Why.NOTHING:
+            return ""
+        case _:
+            assert_never(place.why)

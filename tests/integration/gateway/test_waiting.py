@@ -1,0 +1,69 @@
+"""What a person is told of a turn that waits, from a real queue."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis.asyncio import Redis
+
+from gateway.edges.waiting import Waiting, sentence
+from shared.config import Settings
+from shared.edges.overview import Place, Why
+from shared.edges.queue import TurnQueue
+from shared.edges.redis import connect
+from shared.i18n import load_texts
+from shared.keys import Keys
+from shared.segments import TurnDone
+from shared.turns import TurnState
+from tests.support.servers import RedisServer, free_port, running_server
+from tests.support.turns import turn
+
+TEXTS = load_texts()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with running_server("redis") as server:
+        yield server
+
+
+@pytest.fixture
+async def queue(server: RedisServer) -> AsyncIterator[TurnQueue]:
+    redis: Redis = connect(server.url)
+    await redis.flushall()
+    yield TurnQueue(redis, Keys("waiting"), Settings())
+    await redis.aclose(close_connection_pool=True)
+
+
+async def test_words_follow_the_turn_through_the_queue(queue: TurnQueue):
+    waiting = Waiting(queue, TEXTS)
+    for n in range(3):
+        await queue.admit(turn(f"l{n}"))
+    (first,) = await queue.claim("w1", 8)
+    assert await waiting.words("l0", "en") is None
+    assert await waiting.words("l1", "en") == "1 question is before yours."
+    assert await waiting.words("l2", "en") == "2 questions are before yours."
+    await queue.finish(first.token, TurnDone(count=0))
+    assert await waiting.words("l1", "en") == "Your question is next."
+    await queue.pause("fleet")
+    assert "paused" in (await waiting.words("l1", "en") or "")
+    assert await waiting.words("unknown", "en") is None
+
+
+async def test_without_redis_nothing_is_said(queue: TurnQueue):
+    redis = connect(f"redis://127.0.0.1:{free_port()}")
+    away = Waiting(TurnQueue(redis, queue.keys, Settings()), TEXTS)
+    assert await away.words("l1", "en") == ""
+    await redis.aclose(close_connection_pool=True)
+
+
+@pytest.mark.parametrize("why", list(Why))
+def test_every_reason_has_its_words(why: Why):
+    said = sentence(Place(state=TurnState.QUEUED, ahead=1, why=why), TEXTS, "en")
+    assert bool(said) == (why not in {Why.LATER, Why.NOTHING})
+    assert "notice." not in said
+
+
+def test_a_notice_has_a_nonce_of_its_own_each_time(queue: TurnQueue):
+    waiting = Waiting(queue, TEXTS)
+    assert waiting.nonce("l1", 0) == waiting.nonce("l1", 0)
+    assert waiting.nonce("l1", 0) != waiting.nonce("l1", 1)

@@ -1,0 +1,134 @@
+"""What a waiting person is told, and when it goes away."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from gateway.front import Refusal, Refused, Unavailable
+from gateway.typist import Typist
+from tests.support.channel import MemoryFront
+
+
+class Words:
+    """A turn's place as a test changes it."""
+
+    def __init__(self, words: str | None = "2 before you") -> None:
+        self.said = words
+        self.asked: list[str] = []
+
+    async def words(self, turn_id: str, locale: str) -> str | None:
+        self.asked.append(f"{turn_id} {locale}")
+        return self.said
+
+    def nonce(self, turn_id: str, nth: int) -> str:
+        return f"{turn_id}-{nth}"
+
+
+def signs(words: Words, silence_s: float = 0.0) -> Typist:
+    return Typist(words, refresh_s=0.002, silence_s=silence_s)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not is_so():
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def front() -> MemoryFront:
+    return MemoryFront()
+
+
+async def test_who_waits_is_told_for_what_in_their_language(front: MemoryFront):
+    words = Words()
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", front, 7, reply_to=5, locale="de")
+        await until(lambda: front.shown(7) == ["2 before you"])
+        (message,) = front.channels[7].values()
+        assert (message.reply_to, message.is_notice, message.nonce) == (5, True, "l1-0")
+        assert words.asked[0] == "l1 de"
+        typist.stop("l1")
+        await until(lambda: front.shown(7) == [])
+
+
+async def test_a_place_is_kept_up_to_date_in_one_message(front: MemoryFront):
+    words = Words()
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await until(lambda: front.shown(7) == ["2 before you"])
+        words.said = "you are next"
+        await until(lambda: front.shown(7) == ["you are next"])
+        words.said = ""  # nobody knows
+        before = len(words.asked)
+        await until(lambda: len(words.asked) > before + 1)
+        assert front.shown(7) == ["you are next"]
+        assert len(front.nonces) == 1
+
+
+async def test_a_turn_that_is_started_waits_no_more_and_one_that_comes_back_does(
+    front: MemoryFront,
+):
+    words = Words()
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await until(lambda: front.shown(7) == ["2 before you"])
+        words.said = None
+        await until(lambda: front.shown(7) == [])
+        words.said = "once more"
+        await until(lambda: front.shown(7) == ["once more"])
+        assert set(front.nonces) == {"l1-0", "l1-1"}
+
+
+async def test_who_is_answered_soon_is_told_nothing(front: MemoryFront):
+    words = Words()
+    typist = signs(words, silence_s=60.0)
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await asyncio.sleep(0.02)
+        typist.stop("l1")
+    assert words.asked == []
+
+
+async def test_a_stop_in_the_middle_of_a_post_leaves_nothing(front: MemoryFront):
+    gate = asyncio.Event()
+
+    class Slow(MemoryFront):
+        async def send(self, message):
+            await gate.wait()
+            return await super().send(message)
+
+    slow = Slow()
+    words = Words()
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", slow, 7)
+        await until(lambda: bool(words.asked))
+        await asyncio.sleep(0)
+        typist.stop("l1")
+        gate.set()
+    assert slow.shown(7) == []
+
+
+async def test_the_end_of_the_gateway_takes_notices_away(front: MemoryFront):
+    typist = signs(Words())
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await until(lambda: front.shown(7) == ["2 before you"])
+    assert front.shown(7) == []
+
+
+@pytest.mark.parametrize(
+    "outcome", [Unavailable(reason="x"), Refused(refusal=Refusal.CHANNEL)], ids=["away", "refused"]
+)
+async def test_a_notice_that_cannot_be_posted_is_tried_again_later(
+    front: MemoryFront, outcome: Unavailable | Refused
+):
+    front.script = [outcome]
+    typist = signs(Words())
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await until(lambda: front.shown(7) == ["2 before you"])
