@@ -87,6 +87,8 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
         "recording": {Role.GATEWAY: May.WRITE, Role.WORKER: May.WRITE, Role.CONSOLE: May.NOTHING},
         "fault": {Role.WORKER: May.WRITE},
         "thoughts": {Role.WORKER: May.WRITE, Role.CONSOLE: May.NOTHING},
+        "continuation": {Role.WORKER: May.WRITE, Role.CONSOLE: May.NOTHING},
+        "rounds": {Role.CONSOLE: May.NOTHING},
         "asked_about": {Role.WORKER: May.NOTHING, Role.CONSOLE: May.NOTHING},
         "recent_turns": _GATEWAYS_OWN,
         "alerts": {Role.WORKER: May.APPEND, Role.RECORDER: May.APPEND},

@@ -42,6 +42,8 @@ BUDGET_TTL_MS: Final = 60_000
 """A request budget after its last request: it is full again after a second."""
 FAULT_TTL_MS: Final = 72 * 3_600_000
 """The redacted snippet behind "Show full error"; as long as the turn can be replayed."""
+CONTINUATION_TTL_MS: Final = 24 * 3_600_000
+"""A reply that can go on: a conversation is over after a night."""
 KEY_POOL_TTL_MS: Final = 48 * 3_600_000
 """Uses and rests of a pool's keys after the last use: longer than any quota of a day."""
 TRAFFIC_TTL_MS: Final = 10 * 60_000
@@ -155,6 +157,10 @@ class Keys:
     def recording(self, turn_id: str, attempt: int) -> str:
         """The provider's bytes of a failed attempt (string, compressed). Private."""
         return f"{self.prefix}rec:{turn_id}:{attempt}"
+
+    def continuation(self, turn_id: str) -> str:
+        """A reply that was cut off, and its turn's request (string). Private."""
+        return f"{self.prefix}cont:{turn_id}"
 
     def rounds(self, turn_id: str) -> str:
         """The tool rounds that a running turn has completed (string). Private."""

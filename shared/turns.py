@@ -125,6 +125,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         keep_thoughts_s: how long what the model thinks may be looked at; 0 keeps nothing of it.
         follow_up: what becomes of what the same user has in the lane.
         merged: the turns whose prompts stand in `messages` before the last, oldest first.
+        continue_of: the turn whose reply was cut off and is continued by this one.
     """
 
     __repr__ = told_by_size
@@ -153,6 +154,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     wait_ms: int = 0
     """Milliseconds after admission before it may start: replays are paced with it."""
     keep_thoughts_s: int = 0
+    continue_of: str | None = None
 
     @property
     def fairness_key(self) -> str:

@@ -170,13 +170,14 @@ async def _ended(link: Fleet, rows: list[dict[str, object]]) -> list[dict[str, o
     with progress_bar("waiting for replies", len(rows)) as advance:
         for row in rows:
             if row["result"] in _TAKEN:
-                row = row | await _end_of(link, str(row["new_id"]), deadline_s)
+                row = row | await end_of(link, str(row["new_id"]), deadline_s)
             ended.append(row)
             advance()
     return ended
 
 
-async def _end_of(link: Fleet, turn_id: str, deadline_s: float) -> dict[str, object]:
+async def end_of(link: Fleet, turn_id: str, deadline_s: float) -> dict[str, object]:
+    """How a turn ended, as far as that was seen until the deadline: a result, and why."""
     while True:
         record = await link.records.turn(turn_id)
         if record is not None and not TRANSITIONS[record.state]:

@@ -26,6 +26,7 @@ from ops.cli.output import (
 )
 from ops.cli.recorded import export_
 from ops.cli.session import Fleet, fleet, span
+from ops.cli.turn_continue import continue_
 from ops.cli.turn_replay import replay, replays_of
 from ops.replay.turns import Change, FailedFilter, Replays
 from shared.edges.records import TimelineEntry, TurnRecord, story
@@ -35,6 +36,7 @@ from shared.turns import Target, TurnState
 
 app = typer.Typer(help="Send prompts, list turns, look at one, replay.", no_args_is_help=True)
 app.command()(replay)
+app.command("continue")(continue_)
 app.command("export")(export_)
 
 LIST_COLUMNS: Final = (

@@ -120,6 +120,7 @@ class RememberingOutbox:
         self.has_sent = asyncio.Event()
         self.tools_noted = 0
         self.rounds: bytes | None = None
+        self.continuation: bytes | None = None
         self.fences_tools = False
 
     async def send(self, segment: Segment) -> bool:
@@ -146,6 +147,9 @@ class RememberingOutbox:
 
     async def kept_rounds(self) -> bytes | None:
         return self.rounds
+
+    async def keep_continuation(self, payload: bytes) -> None:
+        self.continuation = payload
 
     async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
         self.ends.append((event, outcome))

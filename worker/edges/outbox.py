@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from shared.edges.continuing import Continuations
 from shared.edges.queue import Appended, Finished, TurnQueue
 from shared.edges.records import TurnRecords
 from shared.errors import Fenced, FleetError, StoreError, StoreFull, StoreUnavailable
@@ -152,11 +153,14 @@ class Outbox:
         except StoreError as exc:
             log.warning("recording.lost", extra=fields(reason=str(exc), size=len(payload)))
 
-    async def keep_details(self, report_id: str, details: FaultDetails) -> None:
-        """Stores what "Show full error" may open; without Redis it is lost, and logged."""
+    async def keep_continuation(self, payload: bytes) -> None:
+        """Keeps a reply that was cut off; without Redis it cannot go on, which is logged."""
+        store = Continuations(self._queue.redis, self._queue.keys)
         try:
-            await self._records.save_details(report_id, details)
+            await store.keep(self.token.turn_id, payload)
         except StoreError as exc:
+            log.warning("continuation.lost", extra=fields(reason=str(exc)))
+
     async def keep_thoughts(self, text: str, keep_s: int) -> bool:
         """Stores what the model thought; without Redis it is lost, and logged."""
         try:
@@ -173,6 +177,11 @@ class Outbox:
         except StoreError:
             return False
 
+    async def keep_details(self, report_id: str, details: FaultDetails) -> None:
+        """Stores what "Show full error" may open; without Redis it is lost, and logged."""
+        try:
+            await self._records.save_details(report_id, details)
+        except StoreError as exc:
             log.warning("details.lost", extra=fields(report_id=report_id, reason=str(exc)))
 
     async def _finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:

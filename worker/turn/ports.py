@@ -142,6 +142,10 @@ class OutboxPort(Protocol):
         """Whether a channel was not told this lately; from now on it was. It never raises."""
         ...
 
+    async def keep_continuation(self, payload: bytes) -> None:
+        """Stores a reply that was cut off, for the turn that goes on with it. It never raises."""
+        ...
+
     async def keep_details(self, report_id: str, details: FaultDetails) -> None:
         """Stores what the modal "Show full error" may open. It never raises."""
         ...

@@ -30,6 +30,7 @@ from worker.failures.classify import error_of
 from worker.failures.decide import Action, Decision
 from worker.failures.reports import details_of
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
+from worker.turn.continuing import keep_if_cut_off
 from worker.turn.costs import Costs
 from worker.turn.gate import Gate
 from worker.turn.outcomes import outcome_of
@@ -145,11 +146,12 @@ class _Run:
     """One turn's state."""
 
     def __init__(
-        self, runner: TurnRunner, request: TurnRequest, outbox: OutboxPort, stopped: asyncio.Event
+        self, runner: TurnRunner, asked: TurnRequest, outbox: OutboxPort, stopped: asyncio.Event
     ) -> None:
-        offered = runner.tools.offered(request.route.guild_id)
-        request = msgspec.structs.replace(request, tools=offered)
+        offered = runner.tools.offered(asked.route.guild_id)
+        request = msgspec.structs.replace(asked, tools=offered)
         self._runner = runner
+        self._asked = asked
         self._request = request
         self._outbox = outbox
         self._stopped = stopped
@@ -357,6 +359,8 @@ class _Run:
                 *await remarks(self._request, attempt, self._outbox),
             ),
         )
+        if state is TurnState.DONE:
+            await keep_if_cut_off(self._asked, self._plan.rounds, attempt, self._outbox)
         await self._outbox.finish(event, outcome)
         return outcome
 
