@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import random
 import secrets
 import socket
 import time
@@ -21,48 +20,33 @@ from typing import Final
 import msgspec
 from redis.asyncio import Redis
 
-from gateway.delivery.courier import Courier, Echoes
-from gateway.delivery.partition import PartitionDelivery
-from gateway.delivery.turns import Surroundings
 from gateway.edges.checkup import Checkup
-from gateway.edges.clock import SystemClock
-from gateway.edges.discord import DiscordFront
-from gateway.edges.discord_connection import DiscordOptions
-from gateway.edges.local import LocalFront
-from gateway.edges.store import (
-    GatewayFleet,
-    PartitionLease,
-    RedisJournal,
-    RedisMarks,
-    StreamSource,
-)
+from gateway.edges.store import GatewayFleet
 from gateway.front import ChannelFront
 from gateway.intake import Defaults, Intake
 from gateway.notices import Notices
+from gateway.outward import Outward, Shared
 from gateway.recall import Recall
 from gateway.typist import Typist
 from shared.config import Settings, data_dir
 from shared.edges.health import Answer, Path, serving, verdict
-from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
-from shared.edges.reporter import Reporter, new_report_id, stream_sender
+from shared.edges.reporter import Reporter, stream_sender
 from shared.edges.spool import Spool
-from shared.edges.streams import TailReader
 from shared.errors import ConfigError, StoreError
 from shared.i18n import load_texts
 from shared.keys import Keys
 from shared.logs import fields
+from shared.metrics import Metrics
 from shared.secrets import Secret
-from shared.turns import Front, Target
+from shared.turns import Target
 
 logger = logging.getLogger(__name__)
 
 BEAT_S: Final = 2.0
 """How often the process says that it lives; the record is gone after five of these."""
-JITTER: Final = (0.8, 1.2)
-"""Channels that wait for the same outage come back within a fifth of each other's time."""
 BLOCKING_CONNECTIONS: Final = 8
 """Blocking reads beside one per partition: prompts, and room for one that is being replaced."""
 
@@ -78,6 +62,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     reporter: Reporter
     notices: Notices
     process_id: str
+    metrics: Metrics
 
 
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
@@ -87,9 +72,9 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
         ConfigError, StoreUnavailable, StoreUnsafe: it cannot start, or Discord refuses the token.
     """
     async with _parts(settings) as parts:
-        fronts = _fronts(parts)
-        echoes = Echoes()
         typist = Typist()
+        outward = _outward(parts, typist)
+        fronts = outward.fronts
         recall = Recall(GatewayFleet(parts.queue))
         logger.info(
             "gateway.started",
@@ -104,10 +89,11 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
             paths = _paths(checkup)
             async with (
                 asyncio.TaskGroup() as group,
+                outward.running(),
                 typist.running(),
                 serving(settings.health_listen, paths),
             ):
-                around = _surroundings(parts, fronts, echoes, typist)
+                around = outward.surroundings()
                 background = [
                     group.create_task(parts.reporter.run(), name="reporter"),
                     group.create_task(_beat(parts), name="beat"),
@@ -115,12 +101,12 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
                     group.create_task(checkup.run(), name="checkup"),
                 ]
                 takers = [
-                    group.create_task(_take(parts, front, recall, echoes, typist), name="intake")
+                    group.create_task(_take(parts, front, recall, outward, typist), name="intake")
                     for front in fronts.values()
                 ]
                 deliverers = [
                     group.create_task(
-                        _partition(parts, number, around).run(stop, drain_s=settings.drain_s),
+                        outward.partition(number, around).run(stop, drain_s=settings.drain_s),
                         name=f"partition {number}",
                     )
                     for number in range(settings.partitions)
@@ -170,6 +156,7 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
                 reporter=reporter,
                 notices=Notices(load_texts()),
                 process_id=process_id,
+                metrics=Metrics("gateway"),
             )
         finally:
             reporter.close()
@@ -190,59 +177,25 @@ def _paths(checkup: Checkup) -> dict[str, Path]:
     return {"/healthz": healthz, "/readyz": readyz}
 
 
-def _fronts(parts: Parts) -> dict[Front, ChannelFront]:
-    settings = parts.settings
-    local = LocalFront(
-        LocalChannel(parts.redis, parts.keys), LocalChannel(parts.blocking, parts.keys)
-    )
-    fronts: dict[Front, ChannelFront] = {Front.LOCAL: local}
-    if settings.front == Front.DISCORD:
-        if not settings.discord_token:
-            raise ConfigError(
-                "TURNFLEET_FRONT=discord needs TURNFLEET_DISCORD_TOKEN; "
-                "docs/discord.md says where to get one"
-            )
-        options = DiscordOptions(token=settings.discord_token, rest_url=settings.discord_rest_url)
-        fronts[Front.DISCORD] = DiscordFront(options, RedisMarks(parts.redis, parts.keys))
-    elif settings.front != Front.LOCAL:
-        raise ConfigError(f"TURNFLEET_FRONT={settings.front}: use local or discord")
-    return fronts
-
-
-def _surroundings(
-    parts: Parts, fronts: dict[Front, ChannelFront], echoes: Echoes, typist: Typist
-) -> Surroundings:
-    clock = SystemClock()
-    # Replies for a Discord that is switched off wait, like those for one that is away.
-    absent = DiscordFront(DiscordOptions(token=""), RedisMarks(parts.redis, parts.keys))
-    couriers = {
-        name: Courier(front, clock=clock, echoes=echoes, jitter=lambda: random.uniform(*JITTER))
-        for name, front in ({Front.DISCORD: absent} | fronts).items()
-    }
-    return Surroundings(
-        couriers=couriers,
-        reporter=parts.reporter,
-        fleet=GatewayFleet(parts.queue),
-        typing=typist,
-        notices=parts.notices,
-        clock=clock,
-        new_report_id=new_report_id,
-    )
-
-
-def _partition(parts: Parts, number: int, around: Surroundings) -> PartitionDelivery:
-    reader = TailReader(parts.redis, parts.blocking, stream=parts.keys.out(number))
-    return PartitionDelivery(
-        number,
-        source=StreamSource(reader, parts.keys),
-        journal=RedisJournal(parts.redis, parts.keys, number, parts.process_id),
-        lease=PartitionLease(parts.redis, parts.keys, number, parts.process_id),
-        around=around,
+def _outward(parts: Parts, typist: Typist) -> Outward:
+    return Outward(
+        Shared(
+            settings=parts.settings,
+            keys=parts.keys,
+            redis=parts.redis,
+            blocking=parts.blocking,
+            queue=parts.queue,
+            reporter=parts.reporter,
+            notices=parts.notices,
+            metrics=parts.metrics,
+            process_id=parts.process_id,
+            typist=typist,
+        )
     )
 
 
 async def _take(
-    parts: Parts, front: ChannelFront, recall: Recall, echoes: Echoes, typist: Typist
+    parts: Parts, front: ChannelFront, recall: Recall, outward: Outward, typist: Typist
 ) -> None:
     settings = parts.settings
     intake = Intake(
@@ -254,7 +207,7 @@ async def _take(
             target=Target(provider=settings.provider, model=settings.model),
             delivery_mode=settings.delivery_mode,
         ),
-        absorb=echoes.absorb,
+        absorb=outward.echoes.absorb,
         now_ms=_now_ms,
         sleep=asyncio.sleep,
     )

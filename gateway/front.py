@@ -8,7 +8,7 @@ What a front answers is a value, never an exception: refusals and outages are ev
 """
 
 from collections.abc import AsyncIterator
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Protocol
 
 import msgspec
@@ -25,6 +25,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     `receipt` is the front's own mark of where the prompt lies; `ChannelFront.handled` gets it back.
     `target` is the model that the person chose, where the front lets them.
     `backfilled` says that the prompt was found in the channel's history, not on the socket.
+    `turn_id` is set where the turn is not named after the message: commands, and what goes on.
     """
 
     front: Front
@@ -33,6 +34,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     user_id: int
     text: str
     guild_id: int | None = None
+    parent_id: int | None = None
+    """The channel that a thread belongs to, where the front knows it."""
+    roles: tuple[int, ...] = ()
     mentions_bot: bool = False
     replies_to_bot: bool = False
     from_bot: bool = False
@@ -40,6 +44,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     target: Target | None = None
     receipt: str | None = None
     backfilled: bool = False
+    turn_id: str | None = None
 
 
 class Echo(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +65,13 @@ class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class Button(msgspec.Struct, frozen=True, kw_only=True):
+    """A button below a message. `custom_id` comes back with the interaction (100 characters)."""
+
+    custom_id: str
+    label: str
+
+
 class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message to be sent. No mention in it pings anybody but the users in `may_ping`.
 
@@ -73,6 +85,7 @@ class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[OutgoingFile, ...] = ()
     may_ping: tuple[int, ...] = ()
     is_notice: bool = False
+    buttons: tuple[Button, ...] = ()
 
 
 class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +103,9 @@ class Refusal(StrEnum):
     CHANNEL = "channel"
     """No such channel, no access, or no permission to speak: nothing can be said there."""
     CONTENT = "content"
-    """This text is not accepted (empty, too long, AutoMod); another may be."""
+    """This text is not accepted (empty, too long); another may be."""
+    MODERATED = "moderated"
+    """A rule of the server does not allow this text (AutoMod, a harmful link)."""
     FILES = "files"
     """Not with these files; the same text alone may pass."""
     REFERENCE = "reference"
@@ -134,6 +149,50 @@ class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
 Outcome = Sent | Refused | Unavailable
 
 
+class Rank(IntEnum):
+    """What a request is worth when there may not be many: lower goes first."""
+
+    FIRST = 0
+    """The first message of a reply: somebody waits for any sign."""
+    NOTICE = 1
+    """The end of a turn, or why there is none."""
+    FURTHER = 2
+    EDIT = 3
+    """Messages that are rewritten or deleted, and history that is read."""
+    TYPING = 4
+
+
+class Budget(Protocol):
+    """How many requests a front takes, shared by all gateways of a bot."""
+
+    @property
+    def load(self) -> float:
+        """How much is asked for, as a part of what is allowed; above 1 delivery falls behind."""
+        ...
+
+    async def permit(self, rank: Rank) -> None:
+        """Waits for the right to one request. Cancelled, it has none."""
+        ...
+
+    async def may(self, rank: Rank) -> bool:
+        """Whether one request may be made now; it is counted if so."""
+        ...
+
+
+class Boundless:
+    """The budget of a front that has no limit."""
+
+    load = 0.0
+
+    async def permit(self, rank: Rank) -> None:
+        """Waits for nothing."""
+
+    async def may(self, rank: Rank) -> bool:
+        """Always."""
+        del rank
+        return True
+
+
 class ChannelFront(Protocol):
     """One place where people talk. One request at a time per channel is the caller's duty."""
 
@@ -159,9 +218,16 @@ class ChannelFront(Protocol):
         ...
 
     async def edit(
-        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+        self,
+        channel_id: int,
+        message_id: int,
+        text: str,
+        *,
+        is_notice: bool = False,
+        files: tuple[OutgoingFile, ...] = (),
+        buttons: tuple[Button, ...] = (),
     ) -> Outcome:
-        """Replaces a message's text, and lets nobody be pinged by it.
+        """Replaces a message's text, files and buttons, and lets nobody be pinged by it.
 
         `is_notice` says what the message is from now on: a notice may take a void reply's place.
         """

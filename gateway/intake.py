@@ -18,7 +18,7 @@ import msgspec
 from gateway.addressing import is_addressed, route_of, text_without_call, turn_id_of
 from gateway.front import ChannelFront, Echo, OutgoingMessage, Prompt, Unavailable
 from gateway.notices import BUSY, EMPTY_PROMPT, GUILD_BUSY, TOO_LARGE, Notices
-from gateway.sequencer import nonce_of
+from gateway.steps import nonce_of
 from gateway.typist import Typist
 from shared.errors import RequestTooLarge, StoreFull, StoreUnavailable
 from shared.messages import Message, Role

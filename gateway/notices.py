@@ -15,15 +15,20 @@ BUSY: Final = "notice.busy"
 GUILD_BUSY: Final = "notice.guild_busy"
 TOO_LARGE: Final = "notice.too_large"
 EMPTY_PROMPT: Final = "notice.empty_prompt"
+NOT_ALLOWED: Final = "notice.not_allowed"
+TOO_SOON: Final = "notice.too_soon"
+TOO_MANY: Final = "notice.too_many"
 EMPTY_REPLY: Final = "notice.empty_reply"
 STOPPED: Final = "notice.stopped"
 FAILED: Final = "notice.failed"
 CUT_OFF: Final = "notice.cut_off"
 CODE: Final = "notice.code"
+REST_IN_FILE: Final = "notice.rest_in_file"
+SHOW_SOURCE: Final = "button.source"
 
 _EMPTY_NOTE = "empty_reply"
 """A worker says so itself; it is the same as a reply that shows nothing."""
-_NOTES = frozenset({"cut_off", "length", "content_filter"})
+_NOTES = frozenset({"cut_off", "length", "content_filter", "budget_low"})
 """Keys of `TurnDone.notes` that are said. Any other shows nothing, and is logged by delivery."""
 _STOPS = {StopReason.LENGTH: "length", StopReason.CONTENT_FILTER: "content_filter"}
 _FOLLOWED = frozenset({REPLACED, MERGED})

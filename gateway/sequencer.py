@@ -1,8 +1,12 @@
 """What must happen in a channel so that it shows exactly one whole reply.
 
-Comes in: a turn's envelopes, as texts, and the outcome of each step. Goes out: the next step (post,
-rewrite, erase) and what the journal must remember. Pure: it knows no clock, no wire and no front.
-`gateway.delivery` drives it.
+Comes in: a turn's envelopes, as pieces, and the outcome of each step. Goes out: the next step
+(post, rewrite, erase) and what the journal must remember. Pure: it knows no clock, no wire and no
+front. `gateway.delivery` drives it.
+
+Several envelopes may be shown as one: a *run*, up to the number `Head.upto`. And a piece that
+cannot be shown as it is may be put otherwise (a drawn table as text): `Head.again` has the places.
+Both are in the journal before anything of them is sent, so that whoever comes next does the same.
 
 A turn's reply is a row of *slots*: messages in the order of the channel. An attempt writes them
 from the first to the last. An attempt that supersedes another starts again at the first slot and
@@ -17,121 +21,30 @@ holds all of this, so that a gateway that was killed goes on where the last one 
 | in an edit or a deletion      | the cursor before it      | the same edit or deletion again    |
 """
 
-from base64 import b32encode
-from enum import StrEnum
-from hashlib import blake2b
 from typing import assert_never
 
 import msgspec
 
 from gateway.front import Outcome, Refusal, Refused, Sent, Unavailable
+from gateway.steps import (
+    Erase,
+    Head,
+    JournalRecord,
+    Patch,
+    Piece,
+    Plan,
+    Post,
+    Rewrite,
+    Slot,
+    Step,
+    nonce_of,
+)
 from shared.segments import AttemptSuperseded, Envelope, SegmentReady, TurnDone, TurnFailed
-
-NONCE_HASH_BYTES = 15
-"""120 bits are 24 characters of base32, and Discord takes 25."""
-
 
 MAX_PAST = 32
 """Editions remembered: more than a turn has attempts, deploys that hand it back included."""
 TERMINAL_SEQ = -1
 """The seq of a terminal event's texts in nonces: no segment has it."""
-
-
-class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of the reply. Without `message_id` it is being sent since `at_ms`."""
-
-    nonce: str
-    at_ms: int
-    message_id: int | None = None
-
-
-class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a turn's delivery stands.
-
-    `seq` is the last envelope that was shown whole, `parts` how many texts of the next one were;
-    `cursor` is the slot that the next text goes to. `closed`: the terminal event was shown. `past`
-    are the editions (attempt and claim) that were left for this one: what comes of them is void.
-    Numbers alone would not tell: a server that forgot its last second counts attempts once more.
-    """
-
-    attempt: int = 0
-    claim: str = ""
-    seq: int = 0
-    parts: int = 0
-    cursor: int = 0
-    closed: bool = False
-    past: tuple[str, ...] = ()
-
-
-class JournalRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The journal of a turn, as it was read."""
-
-    head: Head = msgspec.field(default_factory=Head)
-    slots: tuple[Slot, ...] = ()
-
-
-class Patch(msgspec.Struct, frozen=True, kw_only=True):
-    """What the journal must change, in one write. `drop` is the number of a slot that is gone.
-
-    `before` is the head that the journal has, unless its server forgot; None puts this in the place
-    of whatever is there.
-    """
-
-    head: Head
-    before: Head | None
-    put: tuple[tuple[int, Slot], ...] = ()
-    drop: tuple[int, ...] = ()
-
-
-class Written(StrEnum):
-    """What became of a patch."""
-
-    DONE = "done"
-    FENCED = "fenced"
-    """The lease has passed to another gateway."""
-    FORGOTTEN = "forgotten"
-    """The journal is not as it was left: its server forgot, and wants the whole."""
-
-
-class Post(msgspec.Struct, frozen=True, kw_only=True):
-    """Send a new message. `since_ms` is set when an earlier send of it may have arrived."""
-
-    slot: int
-    nonce: str
-    text: str
-    since_ms: int | None = None
-    previous_id: int | None = None
-    """The message before it in this reply: history after it is where a lost one would be."""
-
-
-class Rewrite(msgspec.Struct, frozen=True, kw_only=True):
-    """Replace the text of a message that a void attempt left."""
-
-    slot: int
-    message_id: int
-    text: str
-
-
-class Erase(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete a message that a void attempt left over; None: a send that never got its receipt."""
-
-    slot: int
-    message_id: int | None
-
-
-Step = Post | Rewrite | Erase
-
-
-def nonce_of(turn_id: str, attempt: int, claim: str, seq: int, part: int) -> str:
-    """The nonce of one message: the same for every try, another for every other message.
-
-    >>> nonce_of("m1", 1, "0a1b2c3d", 1, 0) == nonce_of("m1", 1, "0a1b2c3d", 1, 0)
-    True
-    >>> len(nonce_of("m1", 1, "0a1b2c3d", 1, 0))
-    24
-    """
-    name = f"{turn_id}|{attempt}|{claim}|{seq}|{part}".encode()
-    return b32encode(blake2b(name, digest_size=NONCE_HASH_BYTES).digest()).decode().lower()
 
 
 def _edition(attempt: int, claim: str) -> str:
@@ -155,9 +68,10 @@ class TurnSequencer:
         self._head = record.head
         self._slots = list(record.slots)
         self._journaled = record.head
-        self._pieces: tuple[str, ...] = ()
+        self._pieces: tuple[Piece, ...] = ()
         self._goal: Envelope | None = None
         self._repost = False  # a slot could not be rewritten: what follows it must go first
+        self._is_partial = False  # of a run that an earlier life began, most is missing
         self.has_gap = False
 
     @property
@@ -175,8 +89,77 @@ class TurnSequencer:
         """How many messages the reply has at this moment, void ones included."""
         return len(self._slots)
 
-    def feed(self, envelope: Envelope, pieces: tuple[str, ...]) -> Patch | None:
-        """Begins an envelope, as the texts it is shown by.
+    @property
+    def written(self) -> int:
+        """How many messages this attempt has written so far."""
+        return self._head.cursor
+
+    def is_new(self, envelope: Envelope) -> bool:
+        """Whether something of a segment is still to be shown."""
+        head = self._head
+        edition = _edition(envelope.attempt, envelope.claim)
+        if head.closed or edition in head.past:
+            return False
+        return edition != _edition(head.attempt, head.claim) or envelope.seq > head.seq
+
+    def plan(self, envelope: Envelope) -> Plan | None:
+        """How an earlier life began to show a segment; None for one that nobody began."""
+        head = self._head
+        is_same = _edition(envelope.attempt, envelope.claim) == _edition(head.attempt, head.claim)
+        if not is_same or envelope.seq != head.seq + 1:
+            return None
+        slot = self._slots[head.cursor] if head.cursor < len(self._slots) else None
+        name = (self._turn_id, envelope.attempt, envelope.claim, envelope.seq, head.parts)
+        is_sent = slot is not None and slot.nonce == nonce_of(*name)
+        is_begun = is_sent or head.parts or head.upto or head.again
+        return Plan(upto=head.upto, again=head.again) if is_begun else None
+
+    @property
+    def piece(self) -> Piece | None:
+        """What the next post or rewrite shows; None when there is none to come."""
+        is_there = self._goal is not None and self._head.parts < len(self._pieces)
+        return self._pieces[self._head.parts] if is_there else None
+
+    @property
+    def nonce(self) -> str:
+        """The nonce of `piece`."""
+        goal = self._goal
+        if goal is None:
+            raise RuntimeError("no envelope is being shown")
+        seq = goal.seq if isinstance(goal.event, SegmentReady) else TERMINAL_SEQ
+        return nonce_of(self._turn_id, goal.attempt, goal.claim, seq, self._head.parts)
+
+    def fill(self, piece: Piece) -> None:
+        """Puts a piece that is ready in the place of `piece`, which was not."""
+        self._replace((piece,))
+
+    def otherwise(self, pieces: tuple[Piece, ...]) -> Patch:
+        """Puts other pieces in the place of `piece`, which cannot be shown as it is."""
+        self._replace(pieces)
+        head = self._head
+        self._head = msgspec.structs.replace(head, again=(*head.again, head.parts))
+        return self._patch()
+
+    def _replace(self, pieces: tuple[Piece, ...]) -> None:
+        at = self._head.parts
+        self._pieces = (*self._pieces[:at], *pieces, *self._pieces[at + 1 :])
+
+    def feed(
+        self,
+        envelope: Envelope,
+        pieces: tuple[Piece, ...],
+        *,
+        upto: int = 0,
+        is_partial: bool = False,
+    ) -> Patch | None:
+        """Begins an envelope, or a run of them up to the number `upto`, as what it is shown by.
+
+        Args:
+            envelope: the (first) envelope.
+            pieces: what shows it, with all that follows it in the run.
+            upto: the last number of the run, 0 for one envelope alone.
+            is_partial: the run was begun in an earlier life, and only its first envelope is here:
+                if its message was sent then, the run is shown, otherwise this envelope alone.
 
         Returns:
             What to journal at once, None if nothing changed (also for repetitions and for
@@ -187,7 +170,7 @@ class TurnSequencer:
         """
         if self._goal is not None:
             raise RuntimeError("the last envelope is not finished")
-        self.has_gap = False
+        self.has_gap, self._is_partial = False, is_partial
         before = self._head
         edition = _edition(envelope.attempt, envelope.claim)
         if not before.closed and edition not in before.past:
@@ -196,7 +179,7 @@ class TurnSequencer:
                     if edition != _edition(before.attempt, before.claim):
                         self._restart(envelope)
                 case SegmentReady():
-                    self._begin_segment(envelope, pieces)
+                    self._begin_segment(envelope, pieces, upto)
                 case TurnDone() | TurnFailed():
                     self._begin_terminal(envelope, pieces, envelope.event.count)
                 case _:
@@ -212,14 +195,24 @@ class TurnSequencer:
         slot = self._slots[head.cursor] if head.cursor < len(self._slots) else None
         if head.parts == len(self._pieces) or (slot is not None and self._must_clear(slot)):
             return Erase(slot=len(self._slots) - 1, message_id=self._slots[-1].message_id)
-        seq = goal.seq if isinstance(goal.event, SegmentReady) else TERMINAL_SEQ
-        nonce = nonce_of(self._turn_id, goal.attempt, goal.claim, seq, head.parts)
-        text = self._pieces[head.parts]
+        nonce, piece = self.nonce, self._pieces[head.parts]
         if slot is not None and slot.message_id is not None:
-            return Rewrite(slot=head.cursor, message_id=slot.message_id, text=text)
-        previous = self._slots[head.cursor - 1].message_id if head.cursor else None
-        since = slot.at_ms if slot is not None and slot.nonce == nonce else None
-        return Post(slot=head.cursor, nonce=nonce, text=text, since_ms=since, previous_id=previous)
+            return Rewrite(
+                slot=head.cursor,
+                message_id=slot.message_id,
+                text=piece.text,
+                files=piece.files,
+                buttons=piece.buttons,
+            )
+        return Post(
+            slot=head.cursor,
+            nonce=nonce,
+            text=piece.text,
+            files=piece.files,
+            buttons=piece.buttons,
+            since_ms=slot.at_ms if slot is not None and slot.nonce == nonce else None,
+            previous_id=self._slots[head.cursor - 1].message_id if head.cursor else None,
+        )
 
     def intent(self, step: Step, now_ms: int) -> Patch | None:
         """What to journal before acting: a post must not be forgotten, the rest repeats itself."""
@@ -273,7 +266,7 @@ class TurnSequencer:
             return head.past
         return (*head.past, edition)[-MAX_PAST:]
 
-    def _begin_segment(self, envelope: Envelope, pieces: tuple[str, ...]) -> None:
+    def _begin_segment(self, envelope: Envelope, pieces: tuple[Piece, ...], upto: int) -> None:
         head = self._head
         is_other_edition = (envelope.attempt, envelope.claim) != (head.attempt, head.claim)
         if is_other_edition and envelope.seq == 1:
@@ -282,9 +275,10 @@ class TurnSequencer:
             self._adopt(envelope)
         if envelope.seq > self._head.seq:
             self.has_gap = envelope.seq > self._head.seq + 1
+            self._head = msgspec.structs.replace(self._head, upto=upto)
             self._begin(envelope, pieces)
 
-    def _begin_terminal(self, envelope: Envelope, pieces: tuple[str, ...], count: int) -> None:
+    def _begin_terminal(self, envelope: Envelope, pieces: tuple[Piece, ...], count: int) -> None:
         # A worker that dies after a tool ran leaves its text: the terminal event of a later
         # attempt ends what is shown, only `AttemptSuperseded` and a first segment make it void.
         self._adopt(envelope)
@@ -299,7 +293,7 @@ class TurnSequencer:
             past=self._past(envelope),
         )
 
-    def _begin(self, envelope: Envelope, pieces: tuple[str, ...]) -> None:
+    def _begin(self, envelope: Envelope, pieces: tuple[Piece, ...]) -> None:
         self._goal = envelope
         self._pieces = pieces
         self._repost = False
@@ -313,6 +307,8 @@ class TurnSequencer:
                 message_id=outcome.message_id,
             )
             self._slots[step.slot] = slot
+            if self._is_partial and not outcome.deduplicated:
+                self._head = msgspec.structs.replace(self._head, upto=0)
             self._advance(cursor=step.slot + 1)
             return self._patch(put=((step.slot, slot),))
         # Refused for good: this text has no message (deleted by a moderator, or not accepted).
@@ -357,6 +353,8 @@ class TurnSequencer:
         is_terminal = not isinstance(goal.event, SegmentReady)
         if is_terminal and self._head.cursor < len(self._slots):
             return
-        seq = self._head.seq if is_terminal else goal.seq
-        self._head = msgspec.structs.replace(self._head, seq=seq, parts=0, closed=is_terminal)
+        seq = self._head.seq if is_terminal else max(goal.seq, self._head.upto)
+        self._head = msgspec.structs.replace(
+            self._head, seq=seq, parts=0, closed=is_terminal, upto=0, again=()
+        )
         self._drop_goal()

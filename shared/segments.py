@@ -47,6 +47,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     (turn_id, attempt, seq) names it; `seq` counts from 1. `start` and `end` are code-point offsets
     `[start, end)` into the visible text of the attempt. For `table` and `file`, `text` is the
     source (at most 64 KiB) and `fallback` the same as messages of at most 2,000 code points.
+    `joint` is the white space between this text and the one before it, for a front that shows both
+    in one message; None where they must stay apart.
     """
 
     turn_id: str
@@ -58,6 +60,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     end: int
     filename: str | None = None
     fallback: tuple[str, ...] = ()
+    joint: str | None = None
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):

@@ -13,16 +13,19 @@ import msgspec
 
 from gateway.delivery.ports import Clock
 from gateway.front import (
+    Boundless,
+    Budget,
     ChannelFront,
     Echo,
     Outcome,
     OutgoingMessage,
+    Rank,
     Refusal,
     Refused,
     Sent,
     Unavailable,
 )
-from gateway.sequencer import Erase, Post, Rewrite, Step
+from gateway.steps import Erase, Post, Rewrite, Step
 from shared.turns import Route
 
 logger = logging.getLogger(__name__)
@@ -57,12 +60,16 @@ class Echoes:
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
-    """A step with all that its delivery needs. `expires_s`: later than this nobody waits for it."""
+    """A step with all that its delivery needs. `expires_s`: later than this nobody waits for it.
+
+    `has_permit`: the right to its first request was had already.
+    """
 
     step: Step
     route: Route
     expires_s: float
     is_notice: bool = False
+    has_permit: bool = False
 
 
 class Courier:
@@ -73,15 +80,32 @@ class Courier:
         clock: the time.
         echoes: receipts that arrived by the socket.
         jitter: a factor for each wait, around 1, so that channels do not ask in step.
+        budget: how many requests the front takes.
     """
 
     def __init__(
-        self, front: ChannelFront, *, clock: Clock, echoes: Echoes, jitter: Callable[[], float]
+        self,
+        front: ChannelFront,
+        *,
+        clock: Clock,
+        echoes: Echoes,
+        jitter: Callable[[], float],
+        budget: Budget | None = None,
     ) -> None:
         self._front = front
         self._clock = clock
         self._echoes = echoes
         self._jitter = jitter
+        self._budget = budget or Boundless()
+
+    @property
+    def load(self) -> float:
+        """How much is asked of the front, as a part of what it allows."""
+        return self._budget.load
+
+    async def permit(self, rank: Rank) -> None:
+        """Waits for the right to one request, before it is decided what the request says."""
+        await self._budget.permit(rank)
 
     async def carry(
         self, letter: Letter, confirm: Callable[[], Awaitable[None]]
@@ -99,9 +123,13 @@ class Courier:
         failures = 0
         started_s = self._clock.now_s()
         is_doubtful = isinstance(letter.step, Post) and letter.step.since_ms is not None
+        has_permit = letter.has_permit
         while self._clock.now_s() < letter.expires_s:
             if is_doubtful and (found := await self._find(letter, started_s)) is not None:
                 return found
+            if not has_permit:
+                await self._budget.permit(rank_of(letter))
+            has_permit = False
             await confirm()
             outcome = await self._attempt(letter)
             if not isinstance(outcome, Unavailable):
@@ -130,7 +158,12 @@ class Courier:
                 return await self._post(step, letter)
             case Rewrite():
                 return await self._front.edit(
-                    channel_id, step.message_id, step.text, is_notice=letter.is_notice
+                    channel_id,
+                    step.message_id,
+                    step.text,
+                    is_notice=letter.is_notice,
+                    files=step.files,
+                    buttons=step.buttons,
                 )
             case Erase():
                 if step.message_id is None:
@@ -144,6 +177,8 @@ class Courier:
             channel_id=letter.route.channel_id,
             text=step.text,
             nonce=step.nonce,
+            files=step.files,
+            buttons=step.buttons,
             reply_to=letter.route.reply_to if step.slot == 0 else None,
             is_notice=letter.is_notice,
         )
@@ -175,3 +210,12 @@ class Courier:
         # Unknown after all. A reply that is missing is worse than one that may be there twice.
         logger.warning("delivery.redelivered", extra={"channel_id": letter.route.channel_id})
         return None
+
+
+def rank_of(letter: Letter) -> Rank:
+    """What the requests of a letter are worth."""
+    if not isinstance(letter.step, Post):
+        return Rank.EDIT
+    if letter.is_notice:
+        return Rank.NOTICE
+    return Rank.FURTHER if letter.step.slot else Rank.FIRST

@@ -10,27 +10,14 @@ before anything new.
 
 import asyncio
 import logging
-from collections import deque
 
-import msgspec
-
+from gateway.delivery.lanes import Lanes, Pace, until
 from gateway.delivery.ports import EnvelopeSource, Journal, Leadership
-from gateway.delivery.turns import RETRY_STORE_S, LeaseLost, Surroundings, TurnDelivery
+from gateway.delivery.surroundings import Surroundings
+from gateway.delivery.turns import RETRY_STORE_S, LeaseLost, TurnDelivery
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
-from shared.segments import Envelope
 
 logger = logging.getLogger(__name__)
-
-
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers that tests change."""
-
-    renew_s: float = 1.0
-    """The lease lasts three of these, so that one lost renewal does not cost it."""
-    max_held: int = 1_000
-    """Envelopes read and not acknowledged, per partition: 2 MB, and a bound for a dead front."""
-    room_s: float = 0.2
-    """How often a full house is looked at; nothing is in a hurry then."""
 
 
 class PartitionDelivery:
@@ -75,7 +62,7 @@ class PartitionDelivery:
                 if await self._may_lead():
                     await self._lead(stop, drain_s)
                 else:
-                    await _until(stop, self._pace.renew_s)
+                    await until(stop, self._pace.renew_s)
         finally:
             try:
                 await self._lease.release()
@@ -112,7 +99,7 @@ class PartitionDelivery:
 
     async def _consume(self, group: asyncio.TaskGroup, stop: asyncio.Event, drain_s: float) -> None:
         turns = TurnDelivery(self._journal, self._lease, self._around)
-        lanes = _Lanes(group, self._source, turns, self._pace)
+        lanes = Lanes(group, self._source, turns, self._pace)
         self._source.rewind()
         while not stop.is_set():
             try:
@@ -120,75 +107,9 @@ class PartitionDelivery:
             except (StoreUnavailable, StoreFull) as exc:
                 # Not `turns.stored`: with the server gone for good, a stop must still end this.
                 logger.debug("delivery.store_waits", extra={"error": str(exc)})
-                await _until(stop, RETRY_STORE_S)
+                await until(stop, RETRY_STORE_S)
                 continue
             for envelope in found:
                 if not await lanes.put(envelope, stop):
                     break
         await lanes.drain(drain_s)
-
-
-class _Lanes:
-    """A queue and, while it holds something, a task per channel."""
-
-    def __init__(
-        self,
-        group: asyncio.TaskGroup,
-        source: EnvelopeSource,
-        turns: TurnDelivery,
-        pace: Pace,
-    ) -> None:
-        self._pace = pace
-        self._group = group
-        self._source = source
-        self._turns = turns
-        self._queues: dict[int, deque[Envelope]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._held: set[str] = set()
-
-    async def put(self, envelope: Envelope, stop: asyncio.Event) -> bool:
-        """Appends to the channel's queue; waits while too much is held, False when `stop` is set.
-
-        An envelope that is in hand already is left where it is.
-        """
-        while len(self._held) >= self._pace.max_held:
-            if stop.is_set():
-                return False
-            await _until(stop, self._pace.room_s)
-        if envelope.entry_id in self._held:
-            return True
-        self._held.add(envelope.entry_id)
-        channel_id = envelope.route.channel_id
-        if (queue := self._queues.get(channel_id)) is not None:
-            queue.append(envelope)
-            return True
-        self._queues[channel_id] = deque([envelope])
-        task = self._group.create_task(self._work(channel_id), name=f"channel {channel_id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return True
-
-    async def drain(self, seconds: float) -> None:
-        """Waits for the queues to be empty, and lets go of what is not done in time."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=seconds)
-            for task in late:
-                task.cancel()
-
-    async def _work(self, channel_id: int) -> None:
-        queue = self._queues[channel_id]
-        while queue:
-            envelope = queue[0]
-            await self._turns.show(envelope)
-            await self._turns.stored(lambda: self._source.ack(envelope.entry_id))  # noqa: B023 -- awaited here
-            queue.popleft()
-            self._held.discard(envelope.entry_id)
-        del self._queues[channel_id]
-
-
-async def _until(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return

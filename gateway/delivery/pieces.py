@@ -1,12 +1,17 @@
-"""The texts that an event is shown by.
+"""What an event is shown by, and what stands in for that where it is not allowed.
 
-Comes in: an event of a turn. Goes out: messages of at most 2,000 code points, none of them blank.
-It opens nothing.
+Comes in: an event of a turn. Goes out: pieces, each a message of at most 2,000 code points, none of
+them blank. It opens nothing.
 """
 
-from typing import assert_never
+import re
+from typing import Final, assert_never
 
+import msgspec
+
+from gateway.front import Button, OutgoingFile
 from gateway.notices import Notices
+from gateway.steps import Piece
 from shared.segments import (
     MAX_SEGMENT_CHARS,
     AttemptSuperseded,
@@ -18,11 +23,21 @@ from shared.segments import (
     TurnFailed,
 )
 
+MAX_TRIES: Final = 2
+"""A refused text is halved, then it goes as a file; more would be guessing."""
+TABLE_FILE: Final = "table.png"
+TEXT_FILE: Final = "reply.md"
+CODE_FILE: Final = "code.txt"
+SOURCE_ACTION: Final = "source"
+"""The custom id of "Show source" is this word, a colon and the name of the stored source."""
+
+_FENCED = re.compile(r"(?s)\A(?:\|\|)?```[^\n]*\n(.*?)\n?```(?:\|\|)?\Z")
+
 
 def pieces_of(
     event: TurnEvent, notices: Notices, *, locale: str, is_command: bool = False
-) -> tuple[str, ...]:
-    """The texts of an event, in order; none for events that show nothing."""
+) -> tuple[Piece, ...]:
+    """The pieces of an event, in order; none for events that show nothing."""
     match event:
         case SegmentReady():
             return _of_segment(event.segment)
@@ -30,24 +45,89 @@ def pieces_of(
             notice = notices.of_done(
                 event, is_silent=event.count == 0, locale=locale, is_command=is_command
             )
-            return () if notice is None else (notice,)
+            return () if notice is None else (Piece(text=notice),)
         case TurnFailed():
-            return (notices.of_failed(event, locale=locale),)
+            return (Piece(text=notices.of_failed(event, locale=locale)),)
         case AttemptSuperseded():
             return ()
         case _:
             assert_never(event)
 
 
-def _of_segment(segment: Segment) -> tuple[str, ...]:
+def otherwise(piece: Piece) -> tuple[Piece, ...]:
+    """What to show instead of a piece that is not taken: the same text, in another form.
+
+    Files become text. A text is parted in two, and a part that is refused as well becomes a file.
+    None are left in the end: the text cannot be shown. The same piece always gives the same.
+    """
+    if piece.plain:
+        return piece.plain
+    if piece.files or piece.table is not None or piece.tries >= MAX_TRIES:
+        return ()
+    if piece.tries == 0:
+        head, tail = _halves(piece.text)
+        parts = (head, tail) if tail.strip() else (head,)
+        return tuple(msgspec.structs.replace(piece, text=part, tries=1) for part in parts)
+    return (
+        Piece(files=(OutgoingFile(name=TEXT_FILE, data=piece.text.encode()),), tries=MAX_TRIES),
+    )
+
+
+def resumed(pieces: tuple[Piece, ...], again: tuple[int, ...]) -> tuple[Piece, ...]:
+    """The pieces as an earlier life put them otherwise, at these places one after another."""
+    for at in again:
+        if at < len(pieces):
+            pieces = (*pieces[:at], *otherwise(pieces[at]), *pieces[at + 1 :])
+    return pieces
+
+
+def with_picture(piece: Piece, picture: bytes, source_id: str, label: str) -> Piece:
+    """A table's piece, drawn, with a button that shows its source."""
+    return msgspec.structs.replace(
+        piece,
+        files=(OutgoingFile(name=TABLE_FILE, data=picture),),
+        buttons=(Button(custom_id=f"{SOURCE_ACTION}:{source_id}", label=label),),
+        table=None,
+    )
+
+
+def file_of(text: str, intro: str) -> Piece:
+    """A text that is too long for messages, as a file; its plain form is messages all the same."""
+    plain = tuple(Piece(text=part) for part in _within_limit(text) if part.strip())
+    return Piece(text=intro, files=(OutgoingFile(name=TEXT_FILE, data=text.encode()),), plain=plain)
+
+
+def _of_segment(segment: Segment) -> tuple[Piece, ...]:
+    plain = _plain(segment)
     match segment.kind:
-        case SegmentKind.TABLE | SegmentKind.FILE if segment.fallback:
-            texts = segment.fallback
-        case SegmentKind.TEXT | SegmentKind.CODE | SegmentKind.TABLE | SegmentKind.FILE:
-            texts = (segment.text,)
+        case SegmentKind.TEXT | SegmentKind.CODE:
+            return plain
+        case SegmentKind.TABLE:
+            return (Piece(table=segment.text, plain=plain),) if plain else ()
+        case SegmentKind.FILE:
+            found = _FENCED.match(segment.text)
+            data = (found[1] if found else segment.text).encode()
+            file = OutgoingFile(name=segment.filename or CODE_FILE, data=data)
+            return (Piece(files=(file,), plain=plain),) if plain else ()
         case _:
             assert_never(segment.kind)
-    return tuple(part for text in texts for part in _within_limit(text) if part.strip())
+
+
+def _plain(segment: Segment) -> tuple[Piece, ...]:
+    texts = segment.fallback or (segment.text,)
+    return tuple(Piece(text=part) for text in texts for part in _within_limit(text) if part.strip())
+
+
+def _halves(text: str) -> tuple[str, str]:
+    """A text in two, at the line end or blank that is nearest to its middle."""
+    middle = len(text) // 2
+    for mark in ("\n", " "):
+        before, after = text.rfind(mark, 1, middle + 1), text.find(mark, middle, len(text) - 1)
+        places = [at for at in (before, after) if at > 0]
+        if places:
+            at = min(places, key=lambda place: abs(place - middle))
+            return text[:at], text[at + 1 :]
+    return text[:middle] or text, text[middle:] if middle else ""
 
 
 def _within_limit(text: str) -> list[str]:

@@ -7,7 +7,7 @@ be repeated.
 
 from typing import Protocol
 
-from gateway.sequencer import JournalRecord, Patch, Written
+from gateway.steps import JournalRecord, Patch, Written
 from shared.failures import ErrorReport
 from shared.segments import Envelope
 
@@ -97,10 +97,30 @@ class Fleet(Protocol):
         """Marks a channel as refusing, so that no prompt of it is admitted for a while."""
         ...
 
+    async def refuse_files(self, channel_id: int) -> None:
+        """Remembers that a channel takes no files."""
+        ...
+
+    async def takes_files(self, channel_id: int) -> bool:
+        """Whether files may be tried in a channel."""
+        ...
+
+    async def keep_source(self, name: str, text: str) -> None:
+        """Keeps the source of a drawn table for whoever asks to see it."""
+        ...
+
 
 class TypingSigns(Protocol):
     """The owner of the typing signs."""
 
     def stop(self, turn_id: str) -> None:
         """Ends the sign of a turn: its answer begins to show."""
+        ...
+
+
+class TablePainter(Protocol):
+    """Who draws tables."""
+
+    async def paint(self, source: str) -> bytes | None:
+        """A Markdown table as a PNG; None when it is to be shown as text."""
         ...

@@ -1,4 +1,4 @@
-"""One envelope at a time: journal, act, journal, until the channel shows it.
+"""One run of envelopes at a time: journal, act, journal, until the channel shows it.
 
 Comes in: envelopes of a partition, those of one channel one after another. Goes out: steps to the
 fronts, patches to the journal, reports. `gateway.delivery.partition` drives it and acknowledges
@@ -7,22 +7,22 @@ what returns.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-import msgspec
-
-from gateway.delivery.courier import Courier, Letter
-from gateway.delivery.pieces import pieces_of
-from gateway.delivery.ports import Clock, Fleet, Journal, Leadership, Reporter, TypingSigns
+from gateway.delivery.choice import Chooser, Lane
+from gateway.delivery.courier import Letter
+from gateway.delivery.pieces import otherwise, with_picture
+from gateway.delivery.ports import Journal, Leadership
 from gateway.delivery.reports import delivery_failure
+from gateway.delivery.surroundings import Surroundings
 from gateway.front import Refusal, Refused, Sent
-from gateway.notices import Notices, unknown_notes
-from gateway.sequencer import Patch, Step, TurnSequencer, Written
+from gateway.notices import SHOW_SOURCE, unknown_notes
+from gateway.sequencer import TurnSequencer
+from gateway.steps import Erase, Patch, Piece, Step, Written
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.failures import Fault
 from shared.segments import Envelope, SegmentReady, TurnDone
-from shared.turns import Front
 
 logger = logging.getLogger(__name__)
 
@@ -33,28 +33,19 @@ MAX_TURNS: Final = 10_000
 seconds brings them back. An older one is read from the journal when it is needed again."""
 RETRY_STORE_S: Final = 0.5
 """How often Redis is asked again when it is away: an outage restarts nothing."""
-BLOCK_S: Final = 15 * 60.0
-"""How long a channel that refused us is left alone; as long as intake's mark in Redis."""
+NO_PERMISSION: Final = 50013
+"""Discord's code for what a permission of the channel forbids: with files it may be the files."""
+INVALID_FORM: Final = 50035
+"""Discord's code for a text that is not taken as it is."""
 
 _LOST_CHANNEL = frozenset({Refusal.CHANNEL, Refusal.PERSON})
+_REFUSED_TEXT = frozenset({Refusal.CONTENT, Refusal.MODERATED, Refusal.FILES})
 
 T = TypeVar("T")
 
 
 class LeaseLost(Exception):
     """Another gateway delivers this partition now."""
-
-
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What all partitions of a gateway share. `new_report_id` and `clock` are the outside world."""
-
-    couriers: Mapping[Front, Courier]
-    reporter: Reporter
-    fleet: Fleet
-    typing: TypingSigns
-    notices: Notices
-    clock: Clock
-    new_report_id: Callable[[], str]
 
 
 class TurnDelivery:
@@ -70,22 +61,26 @@ class TurnDelivery:
         self._journal = journal
         self._lease = lease
         self._around = around
+        self._chooser = Chooser(around)
         self._turns: OrderedDict[str, TurnSequencer] = OrderedDict()
-        self._blocked_until_s: dict[int, float] = {}
 
-    async def show(self, envelope: Envelope) -> None:
-        """Shows an envelope, or finds that it need not be shown; then it may be acknowledged.
+    async def show(self, lane: Lane) -> int:
+        """Shows the first envelopes of a lane, or finds that they need not be shown.
 
-        Cancelled, it leaves a journal from which the same envelope goes on.
+        Cancelled, it leaves a journal from which the same envelopes go on.
+
+        Returns:
+            How many may be acknowledged now.
 
         Raises:
             LeaseLost: another gateway took over; nothing may be acknowledged.
             ConfigError: the front's token is refused.
         """
+        envelope, count = lane.waiting[0], 1
         turn = TurnSequencer(envelope.turn_id)  # an unreadable journal leaves nothing to go on from
         try:
             turn = await self._sequencer(envelope.turn_id)
-            await self._show(turn, envelope)
+            count = await self._show(turn, lane)
         except (LeaseLost, ConfigError):
             raise
         except Exception as exc:
@@ -100,6 +95,7 @@ class TurnDelivery:
             )
         if turn.is_closed:
             self._around.typing.stop(envelope.turn_id)
+        return count
 
     async def stored(self, call: Callable[[], Awaitable[T]]) -> T:
         """Asks Redis until it answers. Only for calls that may be repeated, as all here are."""
@@ -120,36 +116,59 @@ class TurnDelivery:
         self._turns.move_to_end(turn_id)
         return turn
 
-    async def _show(self, turn: TurnSequencer, envelope: Envelope) -> None:
+    async def _show(self, turn: TurnSequencer, lane: Lane) -> int:
+        envelope = lane.waiting[0]
         if turn.is_closed:
             # A repetition. When the server forgot that the turn had ended, a worker answers it once
             # more; who leads after us must know better, too.
             await self._write(turn, envelope, turn.whole())
-            return
-        route = envelope.route
-        is_command = route.interaction is not None
-        pieces = pieces_of(
-            envelope.event, self._around.notices, locale=route.locale, is_command=is_command
-        )
-        patch = turn.feed(envelope, pieces)
+            return 1
+        if self._is_blocked(envelope):
+            await self._write(turn, envelope, turn.abandon())
+            await self.stored(lambda: self._around.fleet.cancel(envelope.turn_id))
+            return 1
+        run = await self._chooser.choose(turn, lane)
+        patch = turn.feed(envelope, run.pieces, upto=run.upto, is_partial=run.is_partial)
         if patch is not None:
             self._log_unknown_notes(envelope)
             await self._write(turn, envelope, patch)
-        if not turn.is_busy:
-            return
-        if turn.has_gap:
+        if turn.is_busy and turn.has_gap:
             await self._report(
                 envelope,
                 "delivery_gap",
                 message="segments are missing before this one",
                 fault=Fault.REDIS,
             )
-        if self._is_blocked(envelope.route.channel_id):
-            await self._write(turn, envelope, turn.abandon())
-            return
-        while (step := turn.step()) is not None:
+        has_permit, started_s = run.has_permit, self._around.clock.now_s()
+        while turn.is_busy:
             self._around.typing.stop(envelope.turn_id)
-            await self._take(turn, step, envelope)
+            await self._prepare(turn, envelope)
+            step = turn.step()
+            if step is None:
+                break
+            await self._take(turn, step, envelope, has_permit=has_permit)
+            has_permit = False
+        lane.waited_s = self._around.clock.now_s() - started_s
+        return run.count
+
+    async def _prepare(self, turn: TurnSequencer, envelope: Envelope) -> None:
+        """Draws the piece that is next, or puts it otherwise where that cannot or must not be."""
+        piece = turn.piece
+        if piece is None or (piece.table is None and not piece.files):
+            return
+        around, channel_id = self._around, envelope.route.channel_id
+        if await self.stored(lambda: around.fleet.takes_files(channel_id)) or not piece.plain:
+            if piece.table is None:
+                return
+            source = piece.table
+            picture = await around.painter.paint(source)
+            if picture is not None:
+                name = turn.nonce
+                await self.stored(lambda: around.fleet.keep_source(name, source))
+                label = around.notices.say(SHOW_SOURCE, envelope.route.locale)
+                turn.fill(with_picture(piece, picture, name, label))
+                return
+        await self._write(turn, envelope, turn.otherwise(otherwise(piece)))
 
     async def _confirm(self) -> None:
         """Returns while nobody else can lead: a front knows no leases, and a process may stall.
@@ -165,7 +184,9 @@ class TurnDelivery:
             facts = {"turn_id": envelope.turn_id, "notes": keys}
             logger.warning("delivery.unknown_notes", extra=facts)
 
-    async def _take(self, turn: TurnSequencer, step: Step, envelope: Envelope) -> None:
+    async def _take(
+        self, turn: TurnSequencer, step: Step, envelope: Envelope, *, has_permit: bool
+    ) -> None:
         now_s = self._around.clock.now_s()
         await self._write(turn, envelope, turn.intent(step, int(now_s * 1000)))
         letter = Letter(
@@ -173,6 +194,7 @@ class TurnDelivery:
             route=envelope.route,
             expires_s=_appended_s(envelope) + DEADLINE_S,
             is_notice=not isinstance(envelope.event, SegmentReady),
+            has_permit=has_permit,
         )
         outcome = await self._around.couriers[envelope.route.front].carry(letter, self._confirm)
         match outcome:
@@ -184,10 +206,15 @@ class TurnDelivery:
                     "Discord refuses the bot's token (TURNFLEET_DISCORD_TOKEN); "
                     "set a valid one and restart, undelivered replies wait"
                 )
+            case Refused() if others := self._others(turn, step, outcome):
+                await self._write(turn, envelope, turn.otherwise(others))
+                if outcome.code == NO_PERMISSION:
+                    channel_id = envelope.route.channel_id
+                    await self.stored(lambda: self._around.fleet.refuse_files(channel_id))
             case Refused(refusal=refusal) if refusal in _LOST_CHANNEL:
                 await self._lose_channel(turn, envelope, outcome)
             case Sent() | Refused():
-                if isinstance(outcome, Refused) and outcome.refusal is Refusal.CONTENT:
+                if isinstance(outcome, Refused) and outcome.refusal in _REFUSED_TEXT:
                     await self._report(
                         envelope,
                         "content_refused",
@@ -196,18 +223,30 @@ class TurnDelivery:
                     )
                 await self._write(turn, envelope, turn.settle(step, outcome))
 
+    def _others(self, turn: TurnSequencer, step: Step, outcome: Refused) -> tuple[Piece, ...]:
+        """What to show instead of a piece that was refused; nothing where that is of no use."""
+        piece = turn.piece
+        if piece is None or isinstance(step, Erase):
+            return ()
+        if piece.files:
+            is_of_files = outcome.refusal in (Refusal.FILES, Refusal.CONTENT)
+            return otherwise(piece) if is_of_files or outcome.code == NO_PERMISSION else ()
+        is_of_text = outcome.refusal is Refusal.CONTENT and outcome.code == INVALID_FORM
+        return otherwise(piece) if is_of_text else ()
+
     async def _lose_channel(
         self, turn: TurnSequencer, envelope: Envelope, outcome: Refused
     ) -> None:
         channel_id = envelope.route.channel_id
-        if not self._is_blocked(channel_id):
+        if not self._is_blocked(envelope):
             await self._report(
                 envelope,
                 "channel_refused",
                 message="the bot may not speak in this channel, or it is gone",
                 outcome=outcome,
             )
-        self._blocked_until_s[channel_id] = self._around.clock.now_s() + BLOCK_S
+        now_s = self._around.clock.now_s()
+        self._around.channels.block(channel_id, envelope.route.guild_id, now_s)
         await self._write(turn, envelope, turn.abandon())
         await self.stored(lambda: self._around.fleet.block_channel(channel_id))
         await self.stored(lambda: self._around.fleet.cancel(envelope.turn_id))
@@ -256,14 +295,9 @@ class TurnDelivery:
         if written is not Written.DONE:
             raise LeaseLost
 
-    def _is_blocked(self, channel_id: int) -> bool:
-        until_s = self._blocked_until_s.get(channel_id)
-        if until_s is None:
-            return False
-        if until_s > self._around.clock.now_s():
-            return True
-        del self._blocked_until_s[channel_id]
-        return False
+    def _is_blocked(self, envelope: Envelope) -> bool:
+        route, now_s = envelope.route, self._around.clock.now_s()
+        return self._around.channels.is_blocked(route.channel_id, route.guild_id, now_s)
 
 
 def _appended_s(envelope: Envelope) -> float:

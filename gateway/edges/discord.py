@@ -26,10 +26,15 @@ from gateway.edges.discord_connection import DiscordConnection, DiscordOptions
 from gateway.edges.discord_errors import outcome_of
 from gateway.edges.discord_prompts import echo_of, prompt_of, shown_of
 from gateway.front import (
+    Boundless,
+    Budget,
+    Button,
     FrontEvent,
     Outcome,
+    OutgoingFile,
     OutgoingMessage,
     Prompt,
+    Rank,
     Refused,
     Sent,
     ShownMessage,
@@ -49,6 +54,7 @@ ALIVE_EVERY_S: Final = 5.0
 """How often the mark of life is written while everything that came is taken."""
 NOT_CONNECTED_S: Final = 0.5
 """Asking our own connection costs nothing: answers go out as soon as it stands."""
+BUTTONS_OF_A_ROW: Final = 5
 RETRY_STORE_S: Final = 0.5
 """How often a server that is away is asked again."""
 
@@ -61,12 +67,20 @@ class DiscordFront:
     Args:
         options: token and address.
         marks: what outlives the process.
+        budget: how many requests may be made: asked for typing signs and history here, for
+            messages by whoever sends them.
         alive_every_s: how often the mark of life is written.
     """
 
     def __init__(
-        self, options: DiscordOptions, marks: Marks, *, alive_every_s: float = ALIVE_EVERY_S
+        self,
+        options: DiscordOptions,
+        marks: Marks,
+        *,
+        budget: Budget | None = None,
+        alive_every_s: float = ALIVE_EVERY_S,
     ) -> None:
+        self._budget = budget or Boundless()
         self._alive_every_s = alive_every_s
         self._backfill = Backfill(marks)
         self._incoming: asyncio.Queue[FrontEvent | Moved | ConfigError | None] = asyncio.Queue(
@@ -75,7 +89,9 @@ class DiscordFront:
         self._untaken: set[int] = set()
         self._keepers: list[asyncio.Task[None]] = []
         self._connection = DiscordConnection(
-            options, on_message=self._on_message, on_guild=self._on_guild
+            options,
+            on_message=self._on_message,
+            on_guild=self._on_guild,
         )
 
     @property
@@ -130,7 +146,7 @@ class DiscordFront:
         """Posts a message. Cancelled, it may or may not have been posted."""
         attachments = [hikari.Bytes(file.data, file.name) for file in message.files]
 
-        async def post(rest: hikari.api.RESTClient) -> int:
+        async def post(rest: hikari.api.RESTClient) -> Sent:
             made = await rest.create_message(
                 message.channel_id,
                 message.text or hikari.UNDEFINED,
@@ -142,44 +158,60 @@ class DiscordFront:
                 mentions_reply=False,
                 role_mentions=False,
                 user_mentions=list(message.may_ping),
+                components=rows_of(message.buttons) or hikari.UNDEFINED,
             )
-            return int(made.id)
+            # A nonce that was used before gives back the message of then, whatever it says.
+            is_other = (made.content or "").strip() != message.text.strip()
+            return Sent(message_id=int(made.id), deduplicated=is_other)
 
         return await self._ask(post)
 
     async def edit(
-        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+        self,
+        channel_id: int,
+        message_id: int,
+        text: str,
+        *,
+        is_notice: bool = False,
+        files: tuple[OutgoingFile, ...] = (),
+        buttons: tuple[Button, ...] = (),
     ) -> Outcome:
-        """Replaces a message's text; a notice looks like any other message here."""
+        """Replaces what a message shows; a notice looks like any other message here."""
         del is_notice
+        attachments = [hikari.Bytes(file.data, file.name) for file in files]
 
-        async def patch(rest: hikari.api.RESTClient) -> int:
+        async def patch(rest: hikari.api.RESTClient) -> Sent:
             await rest.edit_message(
                 channel_id,
                 message_id,
-                text,
+                text or None,
+                attachments=attachments or None,
+                components=rows_of(buttons) or None,
                 mentions_everyone=False,
                 mentions_reply=False,
                 role_mentions=False,
                 user_mentions=False,
             )
-            return message_id
+            return Sent(message_id=message_id)
 
         return await self._ask(patch)
 
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         """Deletes a message."""
 
-        async def remove(rest: hikari.api.RESTClient) -> int:
+        async def remove(rest: hikari.api.RESTClient) -> Sent:
             await rest.delete_message(channel_id, message_id)
-            return message_id
+            return Sent(message_id=message_id)
 
         return await self._ask(remove)
 
     async def typing(self, channel_id: int) -> None:
-        """Shows the typing sign for ten seconds; a failure is of no account."""
+        """Shows the typing sign for ten seconds; a failure is of no account.
+
+        Where many requests are made, it is left out now and then.
+        """
         rest = self._connection.rest
-        if rest is None:
+        if rest is None or not await self._budget.may(Rank.TYPING):
             return
         try:
             async with asyncio.timeout(TYPING_TIMEOUT_S):
@@ -261,6 +293,7 @@ class DiscordFront:
         rest = self._connection.rest
         if rest is None:
             return None
+        await self._budget.permit(Rank.EDIT)
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 return list(await rest.fetch_messages(channel_id, after=after).limit(limit))
@@ -268,19 +301,32 @@ class DiscordFront:
             logger.debug("discord.history_failed", extra={"error": type(exc).__name__})
             return None
 
-    async def _ask(self, call: Callable[[hikari.api.RESTClient], Awaitable[int]]) -> Outcome:
+    async def _ask(self, call: Callable[[hikari.api.RESTClient], Awaitable[Sent]]) -> Outcome:
         rest = self._connection.rest
         if rest is None:
             return Unavailable(reason="not_connected", retry_after_s=NOT_CONNECTED_S)
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                return Sent(message_id=await call(rest))
+                return await call(rest)
         except _PASSING as exc:
             outcome = outcome_of(exc)
             if isinstance(outcome, Refused):
                 facts = {"refusal": outcome.refusal.value, "code": outcome.code}
                 logger.info("discord.refused", extra=facts)
             return outcome
+
+
+def rows_of(buttons: tuple[Button, ...]) -> list[hikari.api.ComponentBuilder]:
+    """Buttons as Discord's rows of at most five."""
+    rows: list[hikari.api.ComponentBuilder] = []
+    for at in range(0, len(buttons), BUTTONS_OF_A_ROW):
+        row = hikari.impl.MessageActionRowBuilder()
+        for button in buttons[at : at + BUTTONS_OF_A_ROW]:
+            row.add_interactive_button(
+                hikari.ButtonStyle.SECONDARY, button.custom_id, label=button.label
+            )
+        rows.append(row)
+    return rows
 
 
 def _now_ms() -> int:

@@ -22,7 +22,7 @@ REFUSALS: Final = MappingProxyType(
         10004: Refusal.CHANNEL,  # unknown guild
         10008: Refusal.GONE,  # unknown message; on a create with a nonce: sent before, then deleted
         30046: Refusal.FROZEN,  # too many edits of a message older than an hour
-        40005: Refusal.CONTENT,  # request entity too large
+        40005: Refusal.FILES,  # request entity too large
         40058: Refusal.CHANNEL,  # a forum's root takes no messages
         50001: Refusal.CHANNEL,  # missing access
         50005: Refusal.FROZEN,  # a message of somebody else
@@ -32,13 +32,13 @@ REFUSALS: Final = MappingProxyType(
         50013: Refusal.CHANNEL,  # missing permissions
         50021: Refusal.FROZEN,  # system message
         50035: Refusal.CONTENT,  # invalid form body
-        50045: Refusal.CONTENT,  # file too large
+        50045: Refusal.FILES,  # file too large
         50083: Refusal.CHANNEL,  # thread is archived and locked
         50278: Refusal.PERSON,  # no shared guild
         160002: Refusal.REFERENCE,  # no reply without the right to read history
         160005: Refusal.CHANNEL,  # thread is locked
-        200000: Refusal.CONTENT,  # AutoMod
-        240000: Refusal.CONTENT,  # harmful link
+        200000: Refusal.MODERATED,  # AutoMod
+        240000: Refusal.MODERATED,  # harmful link
     }
 )
 """What a code means for delivery. Codes that are not here are judged by the HTTP status."""
@@ -52,7 +52,7 @@ _BY_STATUS: Final = MappingProxyType(
         401: Refusal.TOKEN,
         403: Refusal.CHANNEL,
         404: Refusal.GONE,
-        413: Refusal.CONTENT,
+        413: Refusal.FILES,
     }
 )
 

@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from gateway.front import (
+    Button,
     FrontEvent,
     Outcome,
+    OutgoingFile,
     OutgoingMessage,
     Prompt,
     Refusal,
@@ -81,7 +83,12 @@ class LocalFront:
             await self._channel.ack_prompt(prompt.receipt)
 
     async def send(self, message: OutgoingMessage) -> Outcome:
-        """Posts a message, once per nonce. Cancelled, it may or may not have been posted."""
+        """Posts a message, once per nonce. Cancelled, it may or may not have been posted.
+
+        Files are refused: a terminal and a page read text, and the same text comes instead.
+        """
+        if message.files:
+            return Refused(refusal=Refusal.FILES)
         local = LocalMessage(
             channel_id=message.channel_id,
             user_id=BOT_USER_ID,
@@ -89,7 +96,6 @@ class LocalFront:
             is_bot=True,
             nonce=message.nonce,
             reply_to=message.reply_to,
-            files=tuple(file.name for file in message.files),
             is_notice=message.is_notice,
         )
         try:
@@ -103,9 +109,19 @@ class LocalFront:
         return Sent(message_id=posted.message_id, deduplicated=not posted.is_new)
 
     async def edit(
-        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+        self,
+        channel_id: int,
+        message_id: int,
+        text: str,
+        *,
+        is_notice: bool = False,
+        files: tuple[OutgoingFile, ...] = (),
+        buttons: tuple[Button, ...] = (),
     ) -> Outcome:
-        """Replaces a message's text, and what it is."""
+        """Replaces a message's text, and what it is; files are refused as in `send`."""
+        del buttons  # nobody can press them here
+        if files:
+            return Refused(refusal=Refusal.FILES)
         try:
             done = await self._channel.edit(channel_id, message_id, text, is_notice=is_notice)
         except ValueError:

@@ -12,7 +12,7 @@ from typing import Final, cast
 import msgspec
 from redis.asyncio import Redis
 
-from gateway.sequencer import Head, JournalRecord, Patch, Slot, Written
+from gateway.steps import Head, JournalRecord, Patch, Slot, Written
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.edges.scripting import Script
@@ -23,7 +23,9 @@ from shared.keys import (
     JOURNAL_TTL_MS,
     LAST_LEADER_TTL_MS,
     MARK_TTL_MS,
+    NO_FILES_TTL_MS,
     SEND_BLOCK_TTL_MS,
+    SOURCE_TTL_MS,
     Keys,
 )
 from shared.segments import Envelope
@@ -219,6 +221,28 @@ class GatewayFleet:
         """Marks a channel as refusing for `SEND_BLOCK_TTL_MS`."""
         key = self._queue.keys.send_block(channel_id)
         await within(self._queue.redis.set(key, "1", px=SEND_BLOCK_TTL_MS))
+
+    async def unblock_channel(self, channel_id: int) -> None:
+        """Takes the mark away: something about the channel's permissions changed."""
+        keys = self._queue.keys
+        await within(
+            self._queue.redis.delete(keys.send_block(channel_id), keys.no_files(channel_id))
+        )
+
+    async def refuse_files(self, channel_id: int) -> None:
+        """Remembers that a channel takes no files."""
+        key = self._queue.keys.no_files(channel_id)
+        await within(self._queue.redis.set(key, "1", px=NO_FILES_TTL_MS))
+
+    async def takes_files(self, channel_id: int) -> bool:
+        """Whether files may be tried in a channel."""
+        found: int = await within(self._queue.redis.exists(self._queue.keys.no_files(channel_id)))
+        return found == 0
+
+    async def keep_source(self, name: str, text: str) -> None:
+        """Keeps the source of a drawn table for whoever asks to see it."""
+        key = self._queue.keys.table_source(name)
+        await within(self._queue.redis.set(key, text, px=SOURCE_TTL_MS))
 
     async def is_blocked(self, channel_id: int) -> bool:
         """Whether a channel refused us not long ago."""

@@ -6,17 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.front import Outcome, Refusal, Refused, Sent
-from gateway.sequencer import (
-    Erase,
-    Head,
-    JournalRecord,
-    Patch,
-    Post,
-    Rewrite,
-    Slot,
-    Step,
-    TurnSequencer,
-)
+from gateway.sequencer import TurnSequencer
+from gateway.steps import Erase, Head, JournalRecord, Patch, Piece, Post, Rewrite, Slot, Step
 from shared.segments import Envelope, SegmentReady, TurnFailed
 from tests.support.envelopes import done, failed, superseded, text
 
@@ -77,7 +68,7 @@ class World:
                 return Sent(message_id=0)
 
 
-def pieces_of(envelope: Envelope) -> tuple[str, ...]:
+def texts_of(envelope: Envelope) -> tuple[str, ...]:
     match envelope.event:
         case SegmentReady(segment=segment):
             return tuple(segment.text.split("|"))
@@ -85,6 +76,10 @@ def pieces_of(envelope: Envelope) -> tuple[str, ...]:
             return (headline,)
         case _:
             return ()
+
+
+def pieces_of(envelope: Envelope) -> tuple[Piece, ...]:
+    return tuple(Piece(text=words) for words in texts_of(envelope))
 
 
 def run(world: World, stream: list[Envelope]) -> None:
@@ -127,11 +122,11 @@ def test_the_channel_ends_with_exactly_the_last_attempt(attempts, fails, kills, 
             has_text = True
     last = len(attempts)
     expected = [
-        part for envelope in stream if envelope.attempt == last for part in pieces_of(envelope)
+        part for envelope in stream if envelope.attempt == last for part in texts_of(envelope)
     ]
     ending = failed if fails else done
     stream.append(ending(len(attempts[-1]), attempt=last))
-    expected += pieces_of(stream[-1])
+    expected += texts_of(stream[-1])
     world = World(iter(kills))
     lives = 0
     while stream:

@@ -6,17 +6,20 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from gateway.front import (
+    Button,
     FrontEvent,
     Outcome,
+    OutgoingFile,
     OutgoingMessage,
     Prompt,
+    Rank,
     Refusal,
     Refused,
     Sent,
     ShownMessage,
     Unavailable,
 )
-from gateway.sequencer import Head, JournalRecord, Patch, Slot, Written
+from gateway.steps import Head, JournalRecord, Patch, Slot, Written
 from shared.errors import StoreUnavailable
 from shared.failures import ErrorReport
 from shared.segments import Envelope
@@ -45,6 +48,7 @@ class MemoryFront:
         self.in_flight: dict[int, int] = {}
         self.most_in_flight = 0
         self.has_history = True
+        self.refused_files: Refused | None = None
         self._next_id = 1000
         self._events: asyncio.Queue[FrontEvent | None] = asyncio.Queue()
 
@@ -65,11 +69,21 @@ class MemoryFront:
         return await self._one_at_a_time(message.channel_id, lambda: self._send(message))
 
     async def edit(
-        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+        self,
+        channel_id: int,
+        message_id: int,
+        text: str,
+        *,
+        is_notice: bool = False,
+        files: tuple[OutgoingFile, ...] = (),
+        buttons: tuple[Button, ...] = (),
     ) -> Outcome:
-        return await self._one_at_a_time(
-            channel_id, lambda: self._edit(channel_id, message_id, text, is_notice)
-        )
+        def act() -> Outcome:
+            return self._edit(
+                channel_id, message_id, text=text, is_notice=is_notice, files=files, buttons=buttons
+            )
+
+        return await self._one_at_a_time(channel_id, act)
 
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         return await self._one_at_a_time(channel_id, lambda: self._delete(channel_id, message_id))
@@ -91,7 +105,11 @@ class MemoryFront:
         self._events.put_nowait(None)
 
     def shown(self, channel_id: int) -> list[str]:
-        return [self.texts[key] for key in sorted(self.channels.get(channel_id, {}))]
+        """The texts in order, with the files behind them."""
+        return [
+            message.text + "".join(f"[{file.name}: {file.data.decode()}]" for file in message.files)
+            for message in self.messages(channel_id)
+        ]
 
     def messages(self, channel_id: int) -> list[OutgoingMessage]:
         found = self.channels.get(channel_id, {})
@@ -109,7 +127,10 @@ class MemoryFront:
 
     def _send(self, message: OutgoingMessage) -> Outcome:
         self.requests.append("send")
-        if len(message.text) > MAX_CHARS or not message.text.strip():
+        if message.files and self.refused_files is not None:
+            return self.refused_files
+        is_blank = not message.text.strip() and not message.files
+        if len(message.text) > MAX_CHARS or is_blank:
             return Refused(refusal=Refusal.CONTENT, status=400, code=50035)
         known = self.nonces.get(message.nonce)
         if known is not None:
@@ -125,14 +146,14 @@ class MemoryFront:
             return Unavailable(reason="timeout")
         return Sent(message_id=self._next_id)
 
-    def _edit(self, channel_id: int, message_id: int, text: str, is_notice: bool) -> Outcome:
+    def _edit(self, channel_id: int, message_id: int, **changes: object) -> Outcome:
         self.requests.append("edit")
         if message_id not in self.channels.get(channel_id, {}):
             return Refused(refusal=Refusal.GONE, status=404, code=10008)
         old = self.channels[channel_id][message_id]
-        new = msgspec.structs.replace(old, text=text, is_notice=is_notice)
+        new = msgspec.structs.replace(old, **changes)
         self.channels[channel_id][message_id] = new
-        self.texts[message_id] = text
+        self.texts[message_id] = new.text
         return Sent(message_id=message_id)
 
     def _delete(self, channel_id: int, message_id: int) -> Outcome:
@@ -251,6 +272,17 @@ class MemoryFleet:
     def __init__(self) -> None:
         self.cancelled: list[str] = []
         self.blocked: list[int] = []
+        self.without_files: set[int] = set()
+        self.sources: dict[str, str] = {}
+
+    async def refuse_files(self, channel_id: int) -> None:
+        self.without_files.add(channel_id)
+
+    async def takes_files(self, channel_id: int) -> bool:
+        return channel_id not in self.without_files
+
+    async def keep_source(self, name: str, text: str) -> None:
+        self.sources[name] = text
 
     async def cancel(self, turn_id: str) -> None:
         self.cancelled.append(turn_id)
@@ -271,6 +303,35 @@ class MemoryReporter:
     @property
     def causes(self) -> list[str]:
         return [report.error_type for report in self.reports]
+
+
+class StubPainter:
+    """The port `TablePainter`: `picture` for every table."""
+
+    def __init__(self) -> None:
+        self.picture: bytes | None = None
+
+    async def paint(self, source: str) -> bytes | None:
+        return self.picture and self.picture + source.encode()
+
+
+class MemoryBudget:
+    """The port `Budget`: notes what was asked, and waits as long as a test says."""
+
+    def __init__(self, clock: "ManualClock") -> None:
+        self.load = 0.0
+        self.wait_s = 0.0
+        self.asked: list[Rank] = []
+        self._clock = clock
+
+    async def permit(self, rank: Rank) -> None:
+        self.asked.append(rank)
+        if self.wait_s:
+            await self._clock.sleep(self.wait_s)
+
+    async def may(self, rank: Rank) -> bool:
+        self.asked.append(rank)
+        return self.load < 0.6
 
 
 class NoTyping:

@@ -3,15 +3,18 @@
 import asyncio
 from collections.abc import Callable
 
+from gateway.delivery.channels import BlockedChannels
 from gateway.delivery.courier import Courier, Echoes
-from gateway.delivery.partition import Pace, PartitionDelivery
-from gateway.delivery.turns import Surroundings
+from gateway.delivery.lanes import Pace
+from gateway.delivery.partition import PartitionDelivery
+from gateway.delivery.surroundings import Surroundings
 from gateway.notices import Notices
 from shared.i18n import load_texts
 from shared.segments import Envelope
 from shared.turns import Front
 from tests.support.channel import (
     ManualClock,
+    MemoryBudget,
     MemoryFleet,
     MemoryFront,
     MemoryJournal,
@@ -19,6 +22,7 @@ from tests.support.channel import (
     MemoryReporter,
     MemorySource,
     NoTyping,
+    StubPainter,
 )
 from tests.support.envelopes import NOW_MS
 
@@ -39,9 +43,19 @@ class Bench:
         self.clock = ManualClock(NOW_MS / 1000)
         self.stop = asyncio.Event()
         self.pace = Pace()
+        self.painter = StubPainter()
+        self.channels = BlockedChannels()
+        self.budget = MemoryBudget(self.clock)
+        self.max_messages = 20
 
     def partition(self) -> PartitionDelivery:
-        courier = Courier(self.front, clock=self.clock, echoes=Echoes(), jitter=lambda: 1.0)
+        courier = Courier(
+            self.front,
+            clock=self.clock,
+            echoes=Echoes(),
+            jitter=lambda: 1.0,
+            budget=self.budget,
+        )
         around = Surroundings(
             couriers={Front.LOCAL: courier},
             reporter=self.reporter,
@@ -50,6 +64,9 @@ class Bench:
             notices=NOTICES,
             clock=self.clock,
             new_report_id=lambda: "r1",
+            painter=self.painter,
+            channels=self.channels,
+            max_messages=self.max_messages,
         )
         return PartitionDelivery(
             0,

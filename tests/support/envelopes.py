@@ -50,6 +50,7 @@ def text(
     channel: int = 7,
     kind: SegmentKind = SegmentKind.TEXT,
     fallback: tuple[str, ...] = (),
+    joint: str | None = None,
     at_ms: int = NOW_MS,
 ) -> Envelope:
     segment = Segment(
@@ -61,6 +62,7 @@ def text(
         start=0,
         end=len(words),
         fallback=fallback,
+        joint=joint,
     )
     return envelope(
         SegmentReady(segment=segment),

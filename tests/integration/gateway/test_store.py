@@ -15,7 +15,7 @@ from gateway.edges.store import (
     StreamSource,
     awake_s,
 )
-from gateway.sequencer import Head, JournalRecord, Patch, Slot, Written
+from gateway.steps import Head, JournalRecord, Patch, Slot, Written
 from shared.config import Settings
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect

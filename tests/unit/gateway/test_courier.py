@@ -6,7 +6,7 @@ import pytest
 from gateway.delivery.courier import BACKOFF_S, PROBE_S, Courier, Echoes, Letter
 from gateway.delivery.turns import LeaseLost
 from gateway.front import Echo, Refusal, Refused, Sent, Unavailable
-from gateway.sequencer import Erase, Post, Rewrite, Step
+from gateway.steps import Erase, Post, Rewrite, Step
 from shared.turns import Front, Route
 from tests.support.channel import ManualClock, MemoryFront
 

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from gateway.delivery.partition import Pace
-from gateway.delivery.turns import BLOCK_S, DEADLINE_S
+from gateway.delivery.channels import BLOCK_S
+from gateway.delivery.lanes import Pace
+from gateway.delivery.turns import DEADLINE_S
 from gateway.front import Refusal, Refused, Unavailable
-from gateway.sequencer import JournalRecord, Patch, Written
+from gateway.steps import JournalRecord, Patch, Written
 from shared.errors import ConfigError, StoreUnavailable, WireError
 from shared.segments import Envelope, SegmentKind
 from shared.turns import Front

@@ -4,19 +4,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count
 
+import msgspec
 import pytest
 
+from gateway.delivery.channels import BlockedChannels
 from gateway.delivery.courier import Courier, Echoes
 from gateway.delivery.partition import PartitionDelivery
-from gateway.delivery.turns import Surroundings
-from gateway.front import Outcome, OutgoingMessage
-from gateway.notices import Notices
-from gateway.sequencer import JournalRecord, Patch, Written
+from gateway.delivery.surroundings import Surroundings
+from gateway.front import Button, Outcome, OutgoingFile, OutgoingMessage, Refusal, Refused
+from gateway.notices import REST_IN_FILE, Notices
+from gateway.steps import JournalRecord, Patch, Written
 from shared.i18n import load_texts
-from shared.segments import Envelope
+from shared.segments import Envelope, SegmentKind
 from shared.turns import Front
 from tests.support.channel import (
     ManualClock,
+    MemoryBudget,
     MemoryFleet,
     MemoryFront,
     MemoryJournal,
@@ -24,30 +27,97 @@ from tests.support.channel import (
     MemoryReporter,
     MemorySource,
     NoTyping,
+    StubPainter,
 )
 from tests.support.envelopes import NOW_MS, done, failed, superseded, text
 
 NOTICES = Notices(load_texts())
-REPLIES: dict[str, tuple[list[Envelope], list[str]]] = {
-    "plain": ([text(1, "a"), text(2, "b"), done(2)], ["a", "b"]),
-    "shorter second attempt": (
-        [text(1, "a"), text(2, "b"), superseded(2), text(1, "x", attempt=2), done(1, attempt=2)],
-        ["x"],
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply, the limits it meets, and what the channel shows in the end."""
+
+    envelopes: list[Envelope]
+    expected: list[str]
+    load: float = 0.0
+    max_messages: int = 20
+    picture: bytes | None = None
+    refused_files: Refused | None = None
+    merges: bool = False
+
+
+REST = NOTICES.say(REST_IN_FILE, "en")
+NO_FILES = Refused(refusal=Refusal.CHANNEL, status=403, code=50013)
+TABLE = [
+    text(1, "a"),
+    text(2, "| t |", kind=SegmentKind.TABLE, fallback=("x", "y")),
+    text(3, "b"),
+    done(3),
+]
+REPLIES = {
+    "plain": Case(envelopes=[text(1, "a"), text(2, "b"), done(2)], expected=["a", "b"]),
+    "shorter second attempt": Case(
+        envelopes=[
+            text(1, "a"),
+            text(2, "b"),
+            superseded(2),
+            text(1, "x", attempt=2),
+            done(1, attempt=2),
+        ],
+        expected=["x"],
     ),
-    "longer second attempt": (
-        [
+    "longer second attempt": Case(
+        envelopes=[
             text(1, "a"),
             superseded(2),
             text(1, "x", attempt=2),
             text(2, "y", attempt=2),
             done(2, attempt=2),
         ],
-        ["x", "y"],
+        expected=["x", "y"],
     ),
-    "failed second attempt": (
-        [text(1, "a"), text(2, "b"), superseded(2), failed(0, attempt=2)],
-        ["It failed.\n-# Whoever set this up can change it."],
+    "failed second attempt": Case(
+        envelopes=[text(1, "a"), text(2, "b"), superseded(2), failed(0, attempt=2)],
+        expected=["It failed.\n-# Whoever set this up can change it."],
     ),
+    "merged under load": Case(
+        envelopes=[*(text(seq, f"<{seq}>", joint="\n\n") for seq in range(1, 6)), done(5)],
+        expected=["<1><2><3><4><5>"],
+        load=1.0,
+        merges=True,
+    ),
+    "merged and superseded": Case(
+        envelopes=[
+            *(text(seq, f"<{seq}>", joint=" ") for seq in range(1, 5)),
+            superseded(2),
+            *(text(seq, f"<{seq}.2>", joint=" ", attempt=2) for seq in range(1, 3)),
+            done(2, attempt=2),
+        ],
+        expected=["<1.2><2.2>"],
+        load=1.0,
+        merges=True,
+    ),
+    "the rest as a file": Case(
+        envelopes=[*(text(seq, str(seq)) for seq in range(1, 6)), done(5)],
+        expected=["1", "2", f"{REST}[reply.md: 3\n\n4\n\n5]"],
+        max_messages=3,
+    ),
+    "the rest without files": Case(
+        envelopes=[*(text(seq, str(seq)) for seq in range(1, 6)), done(5)],
+        expected=["1", "2", "3\n\n4\n\n5"],
+        max_messages=3,
+        refused_files=NO_FILES,
+    ),
+    "a drawn table": Case(
+        envelopes=TABLE, expected=["a", "[table.png: png| t |]", "b"], picture=b"png"
+    ),
+    "a table without files": Case(
+        envelopes=TABLE,
+        expected=["a", "x", "y", "b"],
+        picture=b"png",
+        refused_files=NO_FILES,
+    ),
+    "a table as text": Case(envelopes=TABLE, expected=["a", "x", "y", "b"]),
 }
 
 
@@ -72,11 +142,27 @@ class GatedFront(MemoryFront):
         return await self._gated(lambda: MemoryFront.send(self, message))
 
     async def edit(
-        self, channel_id: int, message_id: int, text: str, *, is_notice: bool = False
+        self,
+        channel_id: int,
+        message_id: int,
+        text: str,
+        *,
+        is_notice: bool = False,
+        files: tuple[OutgoingFile, ...] = (),
+        buttons: tuple[Button, ...] = (),
     ) -> Outcome:
-        return await self._gated(
-            lambda: MemoryFront.edit(self, channel_id, message_id, text, is_notice=is_notice)
-        )
+        def act() -> Awaitable[Outcome]:
+            return MemoryFront.edit(
+                self,
+                channel_id,
+                message_id,
+                text,
+                is_notice=is_notice,
+                files=files,
+                buttons=buttons,
+            )
+
+        return await self._gated(act)
 
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         return await self._gated(lambda: MemoryFront.delete(self, channel_id, message_id))
@@ -114,8 +200,11 @@ class GatedSource(MemorySource):
 class Survivors:
     """What a killed gateway leaves behind."""
 
-    def __init__(self) -> None:
+    def __init__(self, case: Case) -> None:
+        self.case = case
         self.front = GatedFront()
+        self.front.refused_files = case.refused_files
+        self.fleet = MemoryFleet()
         self.journal = GatedJournal()
         self.source = GatedSource()
 
@@ -124,15 +213,24 @@ class Survivors:
         for part in (self.front, self.journal, self.source):
             part.gate = gate
         clock = ManualClock(NOW_MS / 1000)
-        courier = Courier(self.front, clock=clock, echoes=Echoes(), jitter=lambda: 1.0)
+        budget = MemoryBudget(clock)
+        budget.load = self.case.load
+        painter = StubPainter()
+        painter.picture = self.case.picture
+        courier = Courier(
+            self.front, clock=clock, echoes=Echoes(), jitter=lambda: 1.0, budget=budget
+        )
         around = Surroundings(
             couriers={Front.LOCAL: courier},
             reporter=MemoryReporter(),
-            fleet=MemoryFleet(),
+            fleet=self.fleet,
             typing=NoTyping(),
             notices=NOTICES,
             clock=clock,
             new_report_id=lambda: "r1",
+            painter=painter,
+            channels=BlockedChannels(),
+            max_messages=self.case.max_messages,
         )
         partition = PartitionDelivery(
             0, source=self.source, journal=self.journal, lease=MemoryLease(), around=around
@@ -150,16 +248,16 @@ class Survivors:
 
 @pytest.mark.parametrize("name", list(REPLIES))
 async def test_a_gateway_killed_anywhere_is_taken_over_without_a_trace(name):
-    envelopes, expected = REPLIES[name]
+    case = REPLIES[name]
     for passes in count():
-        world = Survivors()
-        world.source.add(*envelopes)
+        world = Survivors(case)
+        world.source.add(*case.envelopes)
         first = Gate(passes)
         async with asyncio.timeout(10):
             await world.live(first)
             if first.reached.is_set():
                 await world.live(Gate(10_000))
-        assert world.front.shown(7) == expected, f"killed at await {passes}"
+        assert seen(world) == case.expected, f"killed at await {passes}"
         assert not world.source.entries
         if not first.reached.is_set():
             assert passes > 10
@@ -168,13 +266,18 @@ async def test_a_gateway_killed_anywhere_is_taken_over_without_a_trace(name):
 
 @pytest.mark.parametrize("name", list(REPLIES))
 async def test_a_gateway_killed_again_and_again_ends_all_the_same(name):
-    envelopes, expected = REPLIES[name]
-    world = Survivors()
-    world.source.add(*envelopes)
+    case = REPLIES[name]
+    world = Survivors(case)
+    world.source.add(*case.envelopes)
     lives = 0
     async with asyncio.timeout(10):
         while world.source.entries:
             lives += 1
             await world.live(Gate(6))  # enough for one envelope, with luck
             assert lives < 200
-    assert world.front.shown(7) == expected
+    assert seen(world) == case.expected
+
+
+def seen(world: Survivors) -> list[str]:
+    shown = world.front.shown(7)
+    return ["".join("".join(shown).split())] if world.case.merges else shown

@@ -2,8 +2,9 @@
 
 import pytest
 
-from gateway.delivery.pieces import pieces_of
+from gateway.delivery.pieces import otherwise, pieces_of
 from gateway.notices import Notices, unknown_notes
+from gateway.steps import Piece
 from shared.i18n import load_texts
 from shared.segments import (
     AttemptSuperseded,
@@ -11,6 +12,7 @@ from shared.segments import (
     SegmentKind,
     SegmentReady,
     TurnDone,
+    TurnEvent,
     TurnFailed,
 )
 from shared.turns import StopReason, TurnState
@@ -32,6 +34,10 @@ def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> Se
         turn_id="l1", attempt=1, seq=1, kind=kind, text=text, start=0, end=1, fallback=fallback
     )
     return SegmentReady(segment=segment)
+
+
+def texts_of(event: TurnEvent) -> tuple[str, ...]:
+    return tuple(piece.text for piece in pieces_of(event, NOTICES, locale="en"))
 
 
 @pytest.mark.parametrize(
@@ -79,14 +85,14 @@ def ready(text: str, kind: SegmentKind = SegmentKind.TEXT, *fallback: str) -> Se
 )
 def test_the_end_of_a_reply_says_what_is_missing(event, notice):
     assert NOTICES.of_done(event, is_silent=event.count == 0, locale="en") == notice
-    assert pieces_of(event, NOTICES, locale="en") == (() if notice is None else (notice,))
+    assert texts_of(event) == (() if notice is None else (notice,))
 
 
 @pytest.mark.parametrize("note", ["replaced", "merged"])
 def test_a_command_is_told_that_the_next_message_is_answered(note):
     event = TurnDone(count=0, state=TurnState.CANCELLED, notes=(note,))
-    (text,) = pieces_of(event, NOTICES, locale="en", is_command=True)
-    assert text.startswith("-# ")
+    (piece,) = pieces_of(event, NOTICES, locale="en", is_command=True)
+    assert piece.text.startswith("-# ")
     assert unknown_notes(event) == ()
 
 
@@ -122,15 +128,49 @@ def test_unknown_notes_are_named():
     [
         (ready("hello"), ("hello",)),
         (ready("```\nx\n```", SegmentKind.CODE), ("```\nx\n```",)),
-        (ready("| a |", SegmentKind.TABLE, "a", " ", "b"), ("a", "b")),
-        (ready("| a |", SegmentKind.TABLE), ("| a |",)),
         (ready(" \n "), ()),
         (AttemptSuperseded(attempt=1, by=2), ()),
     ],
-    ids=["text", "code", "table", "bare table", "blank", "superseded"],
+    ids=["text", "code", "blank", "superseded"],
 )
 def test_events_are_shown_by_their_texts(event, pieces):
-    assert pieces_of(event, NOTICES, locale="en") == pieces
+    assert texts_of(event) == pieces
+
+
+@pytest.mark.parametrize(
+    ("event", "plain"),
+    [
+        (ready("| a |", SegmentKind.TABLE, "a", " ", "b"), ("a", "b")),
+        (ready("| a |", SegmentKind.TABLE), ("| a |",)),
+        (ready("```py\nx\n```", SegmentKind.FILE, "```py\nx\n```"), ("```py\nx\n```",)),
+    ],
+    ids=["table", "bare table", "file"],
+)
+def test_what_is_no_message_has_a_plain_form(event, plain):
+    (piece,) = pieces_of(event, NOTICES, locale="en")
+    assert tuple(part.text for part in otherwise(piece)) == plain
+
+
+def test_a_file_has_the_code_without_its_fence():
+    (piece,) = pieces_of(ready("```py\nx = 1\n\ny\n```", SegmentKind.FILE), NOTICES, locale="en")
+    assert [file.data for file in piece.files] == [b"x = 1\n\ny"]
+
+
+def test_a_refused_text_is_halved_then_a_file_then_given_up():
+    halves = otherwise(Piece(text="one two\nthree four"))
+    assert [half.text for half in halves] == ["one two", "three four"]
+    (file,) = otherwise(halves[0])
+    assert (file.text, file.files[0].data) == ("", b"one two")
+    assert otherwise(file) == ()
+
+
+@pytest.mark.parametrize("text", ["x", "xy", "a b", " a", "a ", "\n\n", "x" * 99])
+def test_halves_lose_nothing_but_the_blank_between(text):
+    halves = otherwise(Piece(text=text))
+    assert 1 <= len(halves) <= 2
+    assert "".join(half.text for half in halves).replace(" ", "").strip() == (
+        text.replace(" ", "").strip()
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,5 +180,5 @@ def test_events_are_shown_by_their_texts(event, pieces):
 )
 def test_a_text_over_the_limit_is_cut_and_nothing_is_lost(text):
     pieces = pieces_of(ready(text), NOTICES, locale="en")
-    assert "".join(pieces) == text
-    assert max(len(piece) for piece in pieces) <= 2000
+    assert "".join(piece.text for piece in pieces) == text
+    assert max(len(piece.text) for piece in pieces) <= 2000

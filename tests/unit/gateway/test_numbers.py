@@ -5,9 +5,10 @@ import inspect
 import hikari.errors
 import pytest
 
+from gateway.delivery.channels import BLOCK_S
 from gateway.delivery.courier import BACKOFF_S, NONCE_TRUST_S
-from gateway.delivery.partition import Pace
-from gateway.delivery.turns import BLOCK_S, DEADLINE_S
+from gateway.delivery.lanes import Pace
+from gateway.delivery.turns import DEADLINE_S
 from gateway.edges.discord_backfill import HORIZON_MS, OVERLAP_MS
 from gateway.edges.discord_errors import BUSY, REFUSALS, outcome_of
 from gateway.edges.store import LEASE_MS

@@ -3,18 +3,8 @@
 import pytest
 
 from gateway.front import NONCE_CHARS, Refusal, Refused, Sent, Unavailable
-from gateway.sequencer import (
-    MAX_PAST,
-    Erase,
-    Head,
-    JournalRecord,
-    Post,
-    Rewrite,
-    Slot,
-    Step,
-    TurnSequencer,
-    nonce_of,
-)
+from gateway.sequencer import MAX_PAST, TurnSequencer
+from gateway.steps import Erase, Head, JournalRecord, Piece, Post, Rewrite, Slot, Step, nonce_of
 from shared.segments import Envelope
 from tests.support.envelopes import done, failed, superseded, text
 
@@ -31,7 +21,7 @@ class Driver:
         self.steps: list[Step] = []
 
     def show(self, envelope: Envelope, *pieces: str) -> None:
-        self.turn.feed(envelope, pieces)
+        self.turn.feed(envelope, tuple(Piece(text=words) for words in pieces))
         while (step := self.turn.step()) is not None:
             self.turn.intent(step, 1)
             self.steps.append(step)
@@ -85,7 +75,7 @@ def test_a_repeated_segment_is_not_shown_again():
     driver = Driver()
     driver.show(text(1, "a"), "a")
     driver.take()
-    assert driver.turn.feed(text(1, "a"), ("a",)) is None
+    assert driver.turn.feed(text(1, "a"), (Piece(text="a"),)) is None
     assert not driver.turn.is_busy
 
 
@@ -163,7 +153,7 @@ def test_no_text_outlives_its_delivery():
     driver.show(done(1), "a private notice")
     assert "private" not in _everything(driver.turn)
     other = TurnSequencer("l2")
-    other.feed(text(1, "private", turn="l2"), ("private",))
+    other.feed(text(1, "private", turn="l2"), (Piece(text="private"),))
     other.abandon()
     assert "private" not in _everything(other)
 
@@ -264,14 +254,14 @@ def test_a_gap_is_seen_and_shown_all_the_same(envelope, pieces, has_gap):
 
 def test_an_envelope_must_be_finished_before_the_next():
     turn = TurnSequencer("l1")
-    turn.feed(text(1, "a"), ("a",))
+    turn.feed(text(1, "a"), (Piece(text="a"),))
     with pytest.raises(RuntimeError, match="not finished"):
-        turn.feed(text(2, "b"), ("b",))
+        turn.feed(text(2, "b"), (Piece(text="b"),))
 
 
 def test_an_outage_changes_nothing():
     turn = TurnSequencer("l1")
-    turn.feed(text(1, "a"), ("a",))
+    turn.feed(text(1, "a"), (Piece(text="a"),))
     step = turn.step()
     assert step is not None
     turn.intent(step, 1)
@@ -293,7 +283,7 @@ def test_a_segment_without_texts_is_passed():
 @pytest.mark.parametrize("refused", [GONE, CONTENT], ids=["deleted meanwhile", "not accepted"])
 def test_a_refused_post_leaves_no_slot(refused):
     turn = TurnSequencer("l1")
-    turn.feed(text(1, "a"), ("a",))
+    turn.feed(text(1, "a"), (Piece(text="a"),))
     step = turn.step()
     assert step is not None
     turn.intent(step, 1)
@@ -313,7 +303,7 @@ def test_a_message_that_is_gone_takes_its_followers_with_it_and_is_posted_anew()
     driver.show(superseded(2))
     driver.take()
     turn = driver.turn
-    turn.feed(text(1, "x", attempt=2), ("x",))
+    turn.feed(text(1, "x", attempt=2), (Piece(text="x"),))
     rewrite = turn.step()
     assert isinstance(rewrite, Rewrite)
     turn.settle(rewrite, GONE)
@@ -333,17 +323,17 @@ def test_a_rewrite_that_is_not_accepted_leaves_its_place_to_the_next_text():
     driver.show(superseded(2))
     driver.take()
     turn = driver.turn
-    turn.feed(text(1, "bad", attempt=2), ("bad",))
+    turn.feed(text(1, "bad", attempt=2), (Piece(text="bad"),))
     rewrite = turn.step()
     assert isinstance(rewrite, Rewrite)
     turn.settle(rewrite, CONTENT)
-    turn.feed(text(2, "good", attempt=2), ("good",))
+    turn.feed(text(2, "good", attempt=2), (Piece(text="good"),))
     assert turn.step() == Rewrite(slot=0, message_id=1, text="good")
 
 
 def test_an_abandoned_turn_is_closed():
     turn = TurnSequencer("l1")
-    turn.feed(text(1, "a"), ("a",))
+    turn.feed(text(1, "a"), (Piece(text="a"),))
     assert turn.abandon().head.closed
     assert not turn.is_busy
     assert turn.feed(done(1), ()) is None
@@ -357,7 +347,7 @@ def test_a_post_whose_receipt_is_missing_is_asked_for_again_with_the_same_nonce(
     nonce = nonce_of("l1", 1, "aaaa0001", 1, 0)
     record = JournalRecord(head=Head(attempt=1, claim="aaaa0001"), slots=(slot(5, nonce=nonce),))
     turn = TurnSequencer("l1", record)
-    turn.feed(text(1, "a"), ("a",))
+    turn.feed(text(1, "a"), (Piece(text="a"),))
     step = turn.step()
     assert step == Post(slot=0, nonce=nonce, text="a", since_ms=5)
 
@@ -367,7 +357,7 @@ def test_the_parts_of_a_segment_that_were_shown_are_not_shown_again():
         head=Head(attempt=1, claim="aaaa0001", parts=1, cursor=1), slots=(slot(0, 1),)
     )
     turn = TurnSequencer("l1", record)
-    turn.feed(text(1, "ab"), ("a", "b"))
+    turn.feed(text(1, "ab"), (Piece(text="a"), Piece(text="b")))
     step = turn.step()
     assert isinstance(step, Post)
     assert (step.slot, step.text, step.previous_id) == (1, "b", 1)

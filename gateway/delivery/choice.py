@@ -1,0 +1,157 @@
+"""What is shown next: one envelope, texts that piled up, or all that is left of a reply.
+
+Comes in: a lane, and what was shown of its first turn. Goes out: a `Choice`, once the front may be
+asked. `gateway.delivery.turns` drives it.
+
+Texts are merged where limits are felt: a message that had to wait, or a request budget that is
+nearly spent. What an earlier life began goes on as it was begun: its message may have arrived.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from gateway.delivery.pieces import pieces_of, resumed
+from gateway.delivery.runs import Run, covers, has_end, merged, rest_of
+from gateway.delivery.surroundings import Surroundings
+from gateway.front import Rank
+from gateway.notices import REST_IN_FILE
+from gateway.sequencer import TurnSequencer
+from gateway.steps import Piece, Plan
+from shared.segments import Envelope, SegmentKind, SegmentReady
+
+logger = logging.getLogger(__name__)
+
+SLOW_S: Final = 0.5
+"""A message that waited this long met a limit: what piled up behind it goes as one message."""
+MERGE_LOAD: Final = 0.8
+"""Above this part of the request budget texts are merged in every channel."""
+RUN_WAIT_S: Final = 5.0
+"""How long the rest of a run that an earlier life began is waited for; it is read right away."""
+
+
+class Lane:
+    """The envelopes that wait in one channel, the next one first.
+
+    Attributes:
+        waited_s: how long its last message took.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: deque[Envelope] = deque()
+        self.waited_s = 0.0
+        self._grown = asyncio.Event()
+
+    def append(self, envelope: Envelope) -> None:
+        """Takes an envelope to the end."""
+        self.waiting.append(envelope)
+        self._grown.set()
+
+    async def more(self) -> None:
+        """Waits until another one came."""
+        self._grown.clear()
+        await self._grown.wait()
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown next: so many envelopes of a lane, as these pieces (`TurnSequencer.feed`)."""
+
+    pieces: tuple[Piece, ...]
+    count: int = 1
+    upto: int = 0
+    is_partial: bool = False
+    has_permit: bool = False
+
+
+class Chooser:
+    """Decides what is shown next.
+
+    Args:
+        around: what all partitions share.
+    """
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+
+    async def choose(self, turn: TurnSequencer, lane: Lane) -> Choice:
+        """What to show next of a lane. Cancelled, nothing was decided."""
+        envelope = lane.waiting[0]
+        pieces = pieces_of(
+            envelope.event,
+            self._around.notices,
+            locale=envelope.route.locale,
+            is_command=envelope.route.interaction is not None,
+        )
+        plan = turn.plan(envelope)
+        if plan is not None:
+            return await self._as_begun(turn, lane, plan, pieces)
+        if not isinstance(envelope.event, SegmentReady) or not turn.is_new(envelope):
+            return Choice(pieces=pieces)
+        if self._is_full(turn):
+            while not has_end(lane.waiting):
+                await lane.more()
+            return _choice(self._rest(lane), pieces)
+        if envelope.event.segment.kind is not SegmentKind.TEXT:
+            return Choice(pieces=pieces)
+        is_slow = await self._is_slow(turn, lane)
+        found = merged(tuple(lane.waiting)) if is_slow else None
+        return _choice(found, pieces, has_permit=True)
+
+    async def _as_begun(
+        self, turn: TurnSequencer, lane: Lane, plan: Plan, pieces: tuple[Piece, ...]
+    ) -> Choice:
+        if not plan.upto:
+            return Choice(pieces=resumed(pieces, plan.again))
+        if not await self._is_here(lane, plan.upto):
+            return Choice(pieces=pieces, upto=plan.upto, is_partial=True)
+        if self._is_full(turn):
+            return _choice(self._rest(lane, plan.upto), pieces, again=plan.again)
+        found = merged(tuple(lane.waiting), upto=plan.upto)
+        return _choice(found, pieces, again=plan.again)
+
+    def _is_full(self, turn: TurnSequencer) -> bool:
+        return turn.written >= self._around.max_messages - 1
+
+    def _rest(self, lane: Lane, upto: int = 0) -> Run | None:
+        waiting = tuple(lane.waiting)
+        intro = self._around.notices.say(REST_IN_FILE, waiting[0].route.locale)
+        return rest_of(waiting, intro, upto=upto)
+
+    async def _is_slow(self, turn: TurnSequencer, lane: Lane) -> bool:
+        """Waits for the right to send; whether limits are felt, so that messages must be few."""
+        courier = self._around.couriers[lane.waiting[0].route.front]
+        asked_s = self._around.clock.now_s()
+        await courier.permit(Rank.FURTHER if turn.written else Rank.FIRST)
+        waited_s = self._around.clock.now_s() - asked_s
+        return lane.waited_s + waited_s >= SLOW_S or courier.load >= MERGE_LOAD
+
+    async def _is_here(self, lane: Lane, upto: int) -> bool:
+        """Whether the envelopes of a run that was begun earlier came again, all of them."""
+        try:
+            async with asyncio.timeout(RUN_WAIT_S):
+                while not covers(lane.waiting, upto):
+                    await lane.more()
+        except TimeoutError:
+            return False  # the server forgot some of them
+        return True
+
+
+def _choice(
+    run: Run | None,
+    pieces: tuple[Piece, ...],
+    *,
+    again: tuple[int, ...] = (),
+    has_permit: bool = False,
+) -> Choice:
+    if run is None:
+        return Choice(pieces=pieces, has_permit=has_permit)
+    logger.debug("delivery.run", extra={"count": run.count})
+    return Choice(
+        pieces=resumed((run.piece,), again),
+        count=run.count,
+        upto=run.upto,
+        has_permit=has_permit,
+    )

@@ -1,0 +1,110 @@
+"""Several envelopes shown as one message: texts that pile up, and what is beyond the cap.
+
+Comes in: the envelopes that wait in a channel. Goes out: a `Run`. It opens nothing, and the same
+envelopes always give the same run.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from gateway.delivery.pieces import file_of
+from gateway.steps import Piece
+from shared.segments import Envelope, Segment, SegmentKind, SegmentReady
+
+MAX_MESSAGE_UNITS: Final = 2000
+"""Discord counts code points; counting UTF-16 units is never less, and right for whoever does."""
+MAX_REST: Final = 400
+"""Segments in the file of one reply, 800 KB at most; what is beyond becomes another file."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """So many envelopes from the first on, up to the number `upto`, as one piece."""
+
+    count: int
+    upto: int
+    piece: Piece
+
+
+def merged(waiting: Sequence[Envelope], *, upto: int = 0) -> Run | None:
+    """Texts of one attempt that fit into one message together; None where the first stands alone.
+
+    Args:
+        waiting: the channel's envelopes, the next one first.
+        upto: the last number to take, 0 for as many as fit.
+    """
+    texts: list[str] = []
+    units = 0
+    last = None
+    for segment in _of_one_attempt(waiting):
+        joint = segment.joint if texts else ""
+        if segment.kind is not SegmentKind.TEXT or joint is None:
+            break
+        size = _units(joint) + _units(segment.text)
+        if units + size > MAX_MESSAGE_UNITS:
+            break
+        texts += (joint, segment.text)
+        units += size
+        last = segment
+        if segment.seq == upto:
+            break
+    count = len(texts) // 2
+    if last is None or count < 2:
+        return None
+    return Run(count=count, upto=last.seq, piece=Piece(text="".join(texts)))
+
+
+def has_end(waiting: Sequence[Envelope]) -> bool:
+    """Whether it is known what is left of a reply, or enough of it for a file."""
+    found = len(_of_one_attempt(waiting))
+    return found < len(waiting) or found >= MAX_REST
+
+
+def rest_of(waiting: Sequence[Envelope], intro: str, *, upto: int = 0) -> Run | None:
+    """What is left of a reply as a file; None for a single segment, which needs none.
+
+    Args:
+        waiting: the channel's envelopes, the next one first.
+        intro: what the message with the file says.
+        upto: the last number to take, 0 for all that is there.
+    """
+    segments = [
+        segment
+        for segment in _of_one_attempt(waiting)[:MAX_REST]
+        if upto == 0 or segment.seq <= upto
+    ]
+    if len(segments) < 2:
+        return None
+    texts = [segments[0].text]
+    for segment in segments[1:]:
+        texts += ("\n\n" if segment.joint is None else segment.joint, segment.text)
+    piece = file_of("".join(texts), intro)
+    return Run(count=len(segments), upto=segments[-1].seq, piece=piece)
+
+
+def covers(waiting: Sequence[Envelope], upto: int) -> bool:
+    """Whether the envelopes of a run that was begun earlier are all here again."""
+    return any(segment.seq == upto for segment in _of_one_attempt(waiting))
+
+
+def _of_one_attempt(waiting: Sequence[Envelope]) -> list[Segment]:
+    """The segments from the first on that follow each other without a gap."""
+    found: list[Segment] = []
+    first = waiting[0]
+    for place, envelope in enumerate(waiting):
+        is_same = (envelope.turn_id, envelope.attempt, envelope.claim) == (
+            first.turn_id,
+            first.attempt,
+            first.claim,
+        )
+        if not isinstance(envelope.event, SegmentReady) or not is_same:
+            break
+        if envelope.seq != first.seq + place:
+            break
+        found.append(envelope.event.segment)
+    return found
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,172 @@
+"""Discord's requests a second, as one bucket in Redis that all gateways of a bot share.
+
+Comes in: wishes to make a request, by rank. Goes out: permits, best rank first, and the load that
+admission, typing and merging look at. `gateway.app` makes one per bot token; couriers, the typist
+and the Discord front ask it. Answers to interactions do not count at Discord, and never come here.
+
+Without Redis everything is permitted: Discord's own answers still hold back whoever is too fast.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections.abc import AsyncIterator
+from hashlib import blake2b
+from itertools import count
+from types import MappingProxyType
+from typing import Final
+
+from redis.asyncio import Redis
+
+from gateway.front import Rank
+from shared.edges.redis import within
+from shared.edges.scripting import Script
+from shared.errors import StoreFull, StoreUnavailable
+from shared.keys import BUDGET_TTL_MS, Keys
+
+logger = logging.getLogger(__name__)
+
+WINDOW_MS: Final = 1_050
+"""Discord's second, and what requests that were sent apart may come closer on their way."""
+SMOOTH_S: Final = 2
+"""A burst of a moment is no load: the rate is one of some seconds."""
+MAX_WAIT_S: Final = 1.0
+"""The bucket is full again after a second; longer waits are never right."""
+SHARES: Final = MappingProxyType(
+    {
+        Rank.FIRST: 1.0,
+        Rank.NOTICE: 0.98,
+        Rank.FURTHER: 0.94,
+        Rank.EDIT: 0.86,
+        Rank.TYPING: 0.6,
+    }
+)
+"""How full the second may be for a rank: what is above it is kept for better ones."""
+
+
+def bot_name(token: str) -> str:
+    """A name for the bot of a token, in keys; it tells nothing about the token.
+
+    >>> len(bot_name("a.b.c"))
+    16
+    """
+    return blake2b(token.encode(), digest_size=8).hexdigest()
+
+
+class RequestBudget:
+    """The bucket of one bot token.
+
+    Args:
+        redis: a client for short commands.
+        keys: the cell's keys.
+        bot: the bot's name in keys.
+        limit: requests a second.
+    """
+
+    def __init__(self, redis: Redis, keys: Keys, bot: str, *, limit: int) -> None:
+        self._spend = Script(redis, "spend")
+        self._names = [keys.budget(bot), keys.budget_load(bot)]
+        self._limit = limit
+        self._load = 0.0
+        self._order = count()
+        self._waiting: list[tuple[Rank, int, asyncio.Future[None]]] = []
+        self._asked: set[int] = set()
+        self._came = asyncio.Event()
+        self._is_running = False
+
+    @property
+    def load(self) -> float:
+        """How much was asked for lately, as a part of what is allowed."""
+        return self._load
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Gives out permits while the block runs; then everybody who still waits gets one."""
+        async with asyncio.TaskGroup() as group:
+            pump = group.create_task(self._pump(), name="request budget")
+            self._is_running = True
+            try:
+                yield
+            finally:
+                self._is_running = False
+                pump.cancel()
+                for _, _, future in self._waiting:
+                    if not future.done():
+                        future.set_result(None)
+
+    async def permit(self, rank: Rank) -> None:
+        """Waits for the right to one request. Cancelled, it has none."""
+        if not self._is_running:
+            return
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (rank, next(self._order), future))
+        self._came.set()
+        await future
+
+    async def may(self, rank: Rank) -> bool:
+        """Whether one request may be made now; above its rank's part of the load it may not."""
+        if self._load >= SHARES[rank]:
+            # Asking counts as demand; a sign that is not shown must not keep the next one away.
+            await self._refresh()
+            if self._load >= SHARES[rank]:
+                return False
+        return await self._ask(rank, is_new=True) == 0.0
+
+    async def _pump(self) -> None:
+        while True:
+            while not self._waiting:
+                self._came.clear()
+                await self._came.wait()
+            rank, number, future = self._waiting[0]
+            if future.done():  # whoever wanted it is gone
+                self._forget()
+                continue
+            wait_s = await self._ask(rank, is_new=number not in self._asked)
+            self._asked.add(number)
+            if wait_s == 0.0:
+                self._take(future)
+                continue
+            self._came.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._came.wait()  # somebody of a better rank may get in at once
+
+    def _take(self, future: "asyncio.Future[None]") -> None:
+        """Gives the permit to its asker, or to the next one of the same worth if that is gone."""
+        for place, (_, number, waiting) in enumerate(self._waiting):
+            if waiting is future:
+                self._waiting.pop(place)
+                heapq.heapify(self._waiting)
+                self._asked.discard(number)
+                break
+        if not future.done():
+            future.set_result(None)
+
+    def _forget(self) -> None:
+        _, number, _ = heapq.heappop(self._waiting)
+        self._asked.discard(number)
+
+    async def _refresh(self) -> None:
+        """Reads the load as it is now, without a wish."""
+        await self._call(0, is_new=False)
+
+    async def _ask(self, rank: Rank, *, is_new: bool) -> float:
+        return await self._call(max(1, int(self._limit * SHARES[rank])), is_new=is_new)
+
+    async def _call(self, allowed: int, *, is_new: bool) -> float:
+        args: list[str | bytes | int] = [
+            self._limit,
+            allowed,
+            WINDOW_MS,
+            SMOOTH_S,
+            int(is_new),
+            BUDGET_TTL_MS,
+        ]
+        try:
+            wait_ms, load = await within(self._spend(self._names, args))
+        except (StoreUnavailable, StoreFull) as exc:
+            logger.debug("budget.store_away", extra={"error": str(exc)})
+            return 0.0
+        self._load = int(load) / 1000
+        return min(int(wait_ms) / 1000, MAX_WAIT_S)

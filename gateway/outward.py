@@ -1,0 +1,196 @@
+"""The way out of a gateway: fronts, their request budget, and who delivers a partition.
+
+Comes in: settings, clients of Redis. Goes out: an `Outward`, running. `gateway.app` composes it.
+"""
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+from redis.asyncio import Redis
+
+from gateway.delivery.channels import BlockedChannels
+from gateway.delivery.courier import Courier, Echoes
+from gateway.delivery.partition import PartitionDelivery
+from gateway.delivery.ports import Reporter
+from gateway.delivery.surroundings import Surroundings
+from gateway.edges.budget import RequestBudget, bot_name
+from gateway.edges.clock import SystemClock
+from gateway.edges.discord import DiscordFront
+from gateway.edges.discord_connection import DiscordOptions
+from gateway.edges.local import LocalFront
+from gateway.edges.metering import MeteredSource
+from gateway.edges.operators import OperatorsChannel
+from gateway.edges.store import GatewayFleet, PartitionLease, RedisJournal, RedisMarks
+from gateway.edges.table_image import NoPainter, PoolPainter, find_fonts
+from gateway.front import Boundless, Budget, ChannelFront
+from gateway.notices import Notices
+from gateway.typist import Typist
+from shared.config import Settings
+from shared.edges.local_channel import LocalChannel
+from shared.edges.queue import TurnQueue
+from shared.edges.reporter import new_report_id
+from shared.edges.streams import GroupReader, TailReader
+from shared.errors import ConfigError
+from shared.i18n import load_texts
+from shared.keys import OPERATORS_GROUP, Keys
+from shared.metrics import Metrics
+from shared.turns import Front
+
+JITTER: Final = (0.8, 1.2)
+"""Channels that wait for the same outage come back within a fifth of each other's time."""
+TABLES: Final = ("image", "text")
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """What the way out shares with the rest of the gateway."""
+
+    settings: Settings
+    keys: Keys
+    redis: Redis
+    blocking: Redis
+    queue: TurnQueue
+    reporter: Reporter
+    notices: Notices
+    metrics: Metrics
+    process_id: str
+    typist: Typist
+
+
+class Outward:
+    """Fronts and delivery of one gateway.
+
+    Args:
+        shared: what the rest of the gateway made.
+
+    Raises:
+        ConfigError: a setting is wrong or missing.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self.echoes = Echoes()
+        self.channels = BlockedChannels()
+        self.clock = SystemClock()
+        self.fleet = GatewayFleet(shared.queue)
+        settings = shared.settings
+        if settings.tables not in TABLES:
+            raise ConfigError(f"TURNFLEET_TABLES={settings.tables}: use image or text")
+        self._painter = PoolPainter(find_fonts()) if self._draws else NoPainter()
+        self._discord_budget = self._budget()
+        self.fronts = self._fronts()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keeps clock, budget and painter while the block runs."""
+        async with contextlib.AsyncExitStack() as stack:
+            if isinstance(self._painter, PoolPainter):
+                await stack.enter_async_context(self._painter.running())
+            if isinstance(self._discord_budget, RequestBudget):
+                await stack.enter_async_context(self._discord_budget.running())
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            beside = [group.create_task(self.clock.follow(self._shared.redis), name="clock")]
+            if (operators := self._operators()) is not None:
+                beside.append(group.create_task(operators.run(), name="operators"))
+            try:
+                yield
+            finally:
+                for task in beside:
+                    task.cancel()
+
+    def budget_of(self, front: Front) -> Budget:
+        """How many requests a front takes."""
+        return self._discord_budget if front is Front.DISCORD else Boundless()
+
+    def surroundings(self) -> Surroundings:
+        """What all partitions share."""
+        shared = self._shared
+        # Replies for a Discord that is switched off wait, like those for one that is away.
+        absent = DiscordFront(DiscordOptions(token=""), RedisMarks(shared.redis, shared.keys))
+        couriers = {
+            name: Courier(
+                front,
+                clock=self.clock,
+                echoes=self.echoes,
+                jitter=lambda: random.uniform(*JITTER),
+                budget=self.budget_of(name),
+            )
+            for name, front in ({Front.DISCORD: absent} | self.fronts).items()
+        }
+        return Surroundings(
+            couriers=couriers,
+            reporter=shared.reporter,
+            fleet=self.fleet,
+            typing=shared.typist,
+            notices=shared.notices,
+            clock=self.clock,
+            new_report_id=new_report_id,
+            painter=self._painter,
+            channels=self.channels,
+            max_messages=shared.settings.messages_per_turn,
+        )
+
+    def partition(self, number: int, around: Surroundings) -> PartitionDelivery:
+        """Who delivers a partition."""
+        shared = self._shared
+        reader = TailReader(shared.redis, shared.blocking, stream=shared.keys.out(number))
+        owner = shared.process_id
+        return PartitionDelivery(
+            number,
+            source=MeteredSource(reader, shared.keys, shared.metrics),
+            journal=RedisJournal(shared.redis, shared.keys, number, owner),
+            lease=PartitionLease(shared.redis, shared.keys, number, owner),
+            around=around,
+        )
+
+    @property
+    def _draws(self) -> bool:
+        """Only Discord shows pictures."""
+        settings = self._shared.settings
+        return settings.tables == "image" and settings.front == Front.DISCORD
+
+    def _operators(self) -> OperatorsChannel | None:
+        shared, channel_id = self._shared, self._shared.settings.operators_channel
+        front = self.fronts.get(Front.DISCORD)
+        if channel_id is None or front is None:
+            return None
+        reader = GroupReader(
+            shared.redis,
+            shared.blocking,
+            stream=shared.keys.alerts,
+            group=OPERATORS_GROUP,
+            consumer=f"gateway-{socket.gethostname()}",
+        )
+        return OperatorsChannel(reader, front, channel_id, load_texts())
+
+    def _budget(self) -> Budget:
+        shared = self._shared
+        token, limit = shared.settings.discord_token, shared.settings.discord_requests_per_s
+        if shared.settings.front != Front.DISCORD or not token:
+            return Boundless()
+        return RequestBudget(shared.redis, shared.keys, bot_name(token), limit=limit)
+
+    def _fronts(self) -> dict[Front, ChannelFront]:
+        shared, settings = self._shared, self._shared.settings
+        local = LocalFront(
+            LocalChannel(shared.redis, shared.keys), LocalChannel(shared.blocking, shared.keys)
+        )
+        fronts: dict[Front, ChannelFront] = {Front.LOCAL: local}
+        if settings.front == Front.DISCORD:
+            if not settings.discord_token:
+                raise ConfigError(
+                    "TURNFLEET_FRONT=discord needs TURNFLEET_DISCORD_TOKEN; "
+                    "docs/discord.md says where to get one"
+                )
+            options = DiscordOptions(
+                token=settings.discord_token, rest_url=settings.discord_rest_url
+            )
+            marks = RedisMarks(shared.redis, shared.keys)
+            fronts[Front.DISCORD] = DiscordFront(options, marks, budget=self._discord_budget)
+        elif settings.front != Front.LOCAL:
+            raise ConfigError(f"TURNFLEET_FRONT={settings.front}: use local or discord")
+        return fronts
