@@ -6,8 +6,8 @@ cost a reply: nonces, 2,000 code points, permissions, honest rate limits, resume
 and discord.py both connect to it unchanged but for the address; the tests hold it to that.
 
 `world` knows people, channels and messages; `limits` the rate limits; `faults` what shall go wrong;
-`sockets` speaks the gateway protocol, `rest` the HTTP API, `interactions` that of commands, buttons
-and forms; `server` joins them and is what others import.
+`sockets` speaks the gateway protocol, `rest` the HTTP API with `webhooks`, `interactions` that of
+commands, buttons and forms; `server` joins them and is what others import.
 
-Not played yet: webhooks, reactions, forum channels, zstd.
+Not played yet: reactions, forum channels, zstd.
 """

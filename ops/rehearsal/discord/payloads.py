@@ -106,6 +106,10 @@ def message_json(message: Message, world: World, *, hide_content: bool = False) 
     }
     if message.nonce is not None:
         payload["nonce"] = message.nonce
+    if message.shown_name is not None:
+        payload["webhook_id"] = str(message.author_id)
+        author = user_json(world.users[message.author_id])
+        payload["author"] = {**author, "username": message.shown_name, "global_name": None}
     if message.reply_to is not None:
         payload["message_reference"] = {
             "type": 0,

@@ -22,12 +22,13 @@ from ops.rehearsal.discord.payloads import (
     message_json,
     own_user_json,
 )
+from ops.rehearsal.discord.requests import BODY, Answer, body_of, snowflake_of
+from ops.rehearsal.discord.webhooks import HOOK, Webhooks
 from ops.rehearsal.discord.world import Draft, Refusal, User, World
 
 MAX_PAGE: Final = 100
 DEFAULT_PAGE: Final = 50
 
-BODY: Final = web.RequestKey("body", dict)
 CODE: Final = web.ResponseKey("code", int)
 
 Announce = Callable[[str, int, Json], Awaitable[None]]
@@ -58,6 +59,7 @@ class Rest:
         world: people, channels, messages.
         limits: the rate limits.
         faults: what shall go wrong.
+        bot: the one bot.
         bot_of: the bot that a token belongs to.
         announce: sends an event of a channel to the gateway's sessions.
         socket_url: the gateway's address.
@@ -71,6 +73,7 @@ class Rest:
         limits: Limits,
         faults: FaultPlan,
         *,
+        bot: User,
         bot_of: Callable[[str], User | None],
         announce: Announce,
         socket_url: Callable[[], str],
@@ -80,7 +83,9 @@ class Rest:
         self._world = world
         self._limits = limits
         self._faults = faults
+        self._bot = bot
         self._bot_of = bot_of
+        self.webhooks = Webhooks(world, announce)
         self._announce = announce
         self._socket_url = socket_url
         self._starts_left = starts_left
@@ -89,7 +94,7 @@ class Rest:
 
     def routes(self) -> list[web.RouteDef]:
         """The routes, below the versioned and the bare prefix."""
-        table: list[tuple[str, str, Callable[[web.Request, User], Awaitable[object]]]] = [
+        table: list[tuple[str, str, Answer]] = [
             ("GET", "/gateway/bot", self._gateway),
             ("GET", "/users/@me", self._me),
             ("GET", "/oauth2/applications/@me", self._application),
@@ -103,6 +108,7 @@ class Rest:
             ("PATCH", "/channels/{channel}/messages/{message}", self._edit),
             ("DELETE", "/channels/{channel}/messages/{message}", self._delete),
             ("POST", "/channels/{channel}/typing", self._typing),
+            *self.webhooks.table(),
         ]
         return [
             web.route(method, prefix + path, self._handler(path, answer))
@@ -111,13 +117,12 @@ class Rest:
         ]
 
     def _handler(
-        self, path: str, answer: Callable[[web.Request, User], Awaitable[object]]
+        self, path: str, answer: Answer
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             started_s = self._now_s()
-            channel = request.match_info.get("channel")
-            channel_id = int(channel) if channel and channel.isdigit() else None
-            body = await _body_of(request)
+            channel_id = self._channel_id(request)
+            body = await body_of(request)
             request[BODY] = body
             status, code = 0, 0
             try:
@@ -148,14 +153,17 @@ class Rest:
     async def _respond(
         self,
         request: web.Request,
-        answer: Callable[[web.Request, User], Awaitable[object]],
+        answer: Answer,
         path: str,
         channel_id: int | None,
     ) -> web.Response:
-        bot = self._bot_of(request.headers.get("Authorization", "").removeprefix("Bot "))
+        token = request.headers.get("Authorization", "").removeprefix("Bot ")
+        # A webhook's own token stands in its address.
+        bot = self._bot if path.startswith(HOOK) else self._bot_of(token)
         if bot is None:
             return _json(401, {"message": "401: Unauthorized", "code": 0})
-        if not request.headers.get("User-Agent", "").startswith("DiscordBot ("):
+        agent = request.headers.get("User-Agent", "")
+        if not path.startswith(HOOK) and not agent.startswith("DiscordBot ("):
             return _json(403, {"message": "internal network error", "code": 40333})
         verdict = self._limits.judge(f"{request.method} {path} {channel_id}", self._now_s())
         if not verdict.passes:
@@ -202,13 +210,13 @@ class Rest:
         return channel_json(channel, self._world)
 
     async def _channel(self, request: web.Request, _bot: User) -> object:
-        return channel_json(self._world.channel(_id(request, "channel")), self._world)
+        return channel_json(self._world.channel(snowflake_of(request, "channel")), self._world)
 
     async def _history(self, request: web.Request, _bot: User) -> object:
         after, before = request.query.get("after"), request.query.get("before")
         limit = min(MAX_PAGE, int(request.query.get("limit", DEFAULT_PAGE)))
         found = self._world.history(
-            _id(request, "channel"),
+            snowflake_of(request, "channel"),
             after=None if after is None else int(after),
             before=None if before is None else int(before),
             limit=limit,
@@ -217,11 +225,13 @@ class Rest:
         return [_without_nonce(message_json(message, self._world)) for message in found]
 
     async def _message(self, request: web.Request, _bot: User) -> object:
-        message = self._world.message(_id(request, "channel"), _id(request, "message"))
+        message = self._world.message(
+            snowflake_of(request, "channel"), snowflake_of(request, "message")
+        )
         return message_json(message, self._world)
 
     async def _post(self, request: web.Request, bot: User) -> object:
-        channel_id = _id(request, "channel")
+        channel_id = snowflake_of(request, "channel")
         draft = _draft_of(request[BODY])
         message, is_new = self._world.post(bot.id, channel_id, draft)
         payload = message_json(message, self._world)
@@ -230,11 +240,11 @@ class Rest:
         return payload
 
     async def _edit(self, request: web.Request, bot: User) -> object:
-        channel_id = _id(request, "channel")
+        channel_id = snowflake_of(request, "channel")
         message = self._world.edit(
             bot.id,
             channel_id,
-            _id(request, "message"),
+            snowflake_of(request, "message"),
             _content_of(request[BODY]),
             components=_components_of(request[BODY]),
         )
@@ -243,40 +253,22 @@ class Rest:
         return payload
 
     async def _delete(self, request: web.Request, bot: User) -> object:
-        channel_id, message_id = _id(request, "channel"), _id(request, "message")
+        channel_id, message_id = snowflake_of(request, "channel"), snowflake_of(request, "message")
         self._world.delete(bot.id, channel_id, message_id)
         gone: Json = {"id": str(message_id), "channel_id": str(channel_id)}
         await self._announce("MESSAGE_DELETE", channel_id, gone)
         return None
 
+    def _channel_id(self, request: web.Request) -> int | None:
+        hook = self.webhooks.hooks.get(int(request.match_info.get("webhook", 0)))
+        if hook is not None:
+            return int(request.query.get("thread_id", hook.channel_id))
+        channel = request.match_info.get("channel")
+        return int(channel) if channel and channel.isdigit() else None
+
     async def _typing(self, request: web.Request, _bot: User) -> object:
-        self._world.channel(_id(request, "channel"), "send").typing.append(self._now_s())
+        self._world.channel(snowflake_of(request, "channel"), "send").typing.append(self._now_s())
         return None
-
-
-def _id(request: web.Request, name: str) -> int:
-    text = request.match_info[name]
-    if not text.isdigit():
-        raise Refusal(400, 50035, f"Invalid Form Body: {text} is not snowflake.")
-    return int(text)
-
-
-async def _body_of(request: web.Request) -> dict[str, Any]:
-    if request.content_type == "application/json":
-        found: dict[str, Any] = await request.json()
-        return found
-    if request.content_type != "multipart/form-data":
-        return {}
-    body: dict[str, Any] = {}
-    names: list[str] = []
-    form = await request.post()
-    for name, value in form.items():
-        if name == "payload_json":
-            text = value.file.read() if isinstance(value, web.FileField) else value
-            body |= json.loads(text)
-        elif isinstance(value, web.FileField):
-            names.append(value.filename)
-    return body | {"_files": names}
 
 
 def _draft_of(body: dict[str, Any]) -> Draft:

@@ -22,6 +22,7 @@ from ops.rehearsal.discord.sockets import (
     MESSAGE_CONTENT,
     Sockets,
 )
+from ops.rehearsal.discord.webhooks import Webhooks
 from ops.rehearsal.discord.world import Channel, Draft, Message, User, World
 
 BOT_ID: Final = 1000000000000000001
@@ -50,6 +51,7 @@ class FakeDiscord:
             self.world,
             Limits(rates or Rates()),
             self.faults,
+            bot=self.bot,
             bot_of=self._bot_of,
             announce=self._announce,
             socket_url=lambda: self.socket_url,
@@ -61,6 +63,11 @@ class FakeDiscord:
         )
         self._runner: web.AppRunner | None = None
         self.port = 0
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """The webhooks that were made."""
+        return self._rest.webhooks
 
     @property
     def calls(self) -> list[Call]:
@@ -81,8 +88,10 @@ class FakeDiscord:
         """Listens on loopback; port 0 takes a free one, `routes` are served beside the API."""
         app = web.Application()
         app.add_routes(routes)
+        # Webhooks before interactions: both speak below one address, tokens tell them apart.
+        app.add_routes(self._rest.routes())
         app.add_routes(self.interactions.routes())
-        app.add_routes([*self._rest.routes(), web.get("/gateway", self.sockets.serve)])
+        app.add_routes([web.get("/gateway", self.sockets.serve)])
         app.add_routes([web.get("/gateway/", self.sockets.serve)])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()

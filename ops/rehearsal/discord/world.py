@@ -50,7 +50,7 @@ class Guild(msgspec.Struct, kw_only=True):
 class Channel(msgspec.Struct, kw_only=True):
     """A text channel, or a channel of direct messages with `recipient`.
 
-    `denied` holds what the bot may not do there: `view`, `send`, `history`.
+    `denied` holds what the bot may not do there: `view`, `send`, `history`, `webhooks`.
     """
 
     id: int
@@ -80,6 +80,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     components: tuple[dict[str, object], ...] = ()
     edited_s: float | None = None
     edits: int = 0
+    shown_name: str | None = None
+    """The name that a webhook spoke under; the author is the webhook then."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +95,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     components: tuple[dict[str, object], ...] = ()
     may_ping: tuple[int, ...] | None = None
+    shown_name: str | None = None
 
 
 class World:
@@ -173,7 +176,9 @@ class World:
             raise Refusal(404, 10008, "Unknown Message")
         return found
 
-    def post(self, author_id: int, channel_id: int, draft: Draft) -> tuple[Message, bool]:
+    def post(
+        self, author_id: int, channel_id: int, draft: Draft, *, needs: tuple[str, ...] = ("send",)
+    ) -> tuple[Message, bool]:
         """Posts a message; with `enforce_nonce` once per nonce of an author within the window.
 
         Returns:
@@ -182,7 +187,7 @@ class World:
         Raises:
             Refusal: whatever Discord refuses.
         """
-        channel = self.channel(channel_id, "send")
+        channel = self.channel(channel_id, *needs)
         check_draft(draft)
         known = self._known(author_id, draft)
         if known is not None:
@@ -201,6 +206,7 @@ class World:
             pings=self._pings(draft),
             files=draft.files,
             components=draft.components,
+            shown_name=draft.shown_name,
         )
         self.messages[channel_id][message.id] = message
         channel.last_message_id = message.id

@@ -162,3 +162,33 @@ def test_a_person_may_write_what_a_bot_may(fake):
     assert is_new
     assert fake.replies(channel_id) == []
     assert message.author_id == 5
+
+
+async def test_a_webhook_speaks_under_any_name_and_changes_its_own(fake, client):
+    (channel_id,) = fake.world.channels
+    channel = await client.fetch_channel(channel_id)
+    hook = await channel.create_webhook(name="turnfleet")
+    assert [one.id for one in await channel.webhooks()] == [hook.id]
+    said = await hook.send("hello", username="Ada", wait=True)
+    assert (said.author.name, said.webhook_id) == ("Ada", hook.id)
+    await hook.edit_message(said.id, content="hello again")
+    (shown,) = fake.world.shown(channel_id)
+    assert (shown.content, shown.shown_name) == ("hello again", "Ada")
+    await hook.delete_message(said.id)
+    assert fake.world.shown(channel_id) == []
+
+
+async def test_a_webhook_is_refused_as_discord_refuses(fake, client):
+    (channel_id,) = fake.world.channels
+    channel = await client.fetch_channel(channel_id)
+    hook = await channel.create_webhook(name="turnfleet")
+    with pytest.raises(discord.HTTPException) as bad_name:
+        await hook.send("hello", username="Clyde", wait=True)
+    fake.webhooks.forget(hook.id)
+    with pytest.raises(discord.NotFound) as gone:
+        await hook.send("hello", wait=True)
+    fake.world.channels[channel_id].denied.add("webhooks")
+    with pytest.raises(discord.Forbidden) as denied:
+        await channel.create_webhook(name="turnfleet")
+    codes = [one.value.code for one in (bad_name, gone, denied)]
+    assert codes == [50035, 10015, 50013]
