@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TOOLS := .make/manifests/.installed
 WORLD := -o cache_dir=.pytest_cache/world
 # Real processes on a shared machine: in CI what failed is tried once more, alone, and both tries stay in
 # the log. A second try that passes is a bug to be found, not a success. Elsewhere there is none.
@@ -27,6 +28,8 @@ $(STAMP): requirements-dev.txt pyproject.toml
 lock:  ## Write requirements*.txt anew from the ranges in pyproject.toml.
 	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --extra postgres --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" -o requirements.txt
 	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --extra postgres --group dev --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" -c requirements.txt -o requirements-dev.txt
+	$(BIN)/uv pip compile --group pyproject.toml:build --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" -c requirements-dev.txt -o requirements-build.txt
+	$(BIN)/uv pip compile --group pyproject.toml:manifests --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" -o requirements-manifests.txt
 
 format: install  ## Format and fix what can be fixed.
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -64,6 +67,22 @@ rivals:  ## Install what people use today, in an environment of its own, for `ma
 
 bench: install  ## Measure, as ratios side by side.
 	$(BIN)/python -m benchmarks
+
+manifests: $(TOOLS)  ## Check Kubernetes files, compose file and Dockerfile.
+	.make/manifests/bin/python k8s/check.py
+
+$(TOOLS): requirements-manifests.txt
+	$(PYTHON) -m venv .make/manifests
+	.make/manifests/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-manifests.txt
+	@touch $(TOOLS)
+
+image-digest:  ## Print the digest of the base image, for PYTHON_IMAGE; needs Docker.
+	@command -v docker > /dev/null || { echo "there is no docker here"; exit 2; }
+	@docker buildx imagetools inspect "$$(sed -n 's/^ARG PYTHON_IMAGE=//p' Dockerfile)" --format '{{.Name}}@{{.Manifest.Digest}}'
+
+compose-up: install  ## Make secrets/ if there is none, and start everything with Docker Compose.
+	$(BIN)/turnfleet secrets secrets
+	TURNFLEET_SECRETS_GID=$$(id -g) docker compose up --detach --build
 
 faults: install  ## The long failure suite.
 	$(BIN)/python -m pytest -q -m faults
