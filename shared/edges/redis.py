@@ -44,9 +44,10 @@ CALL_TIMEOUT_S = 10.0
 MAX_BLOCK_S = 5.0
 """The longest blocking read; its client waits `SOCKET_TIMEOUT_S` longer before it gives up."""
 
-PASSING = ("MISCONF", "BUSY ", "NOREPLICAS", "MASTERDOWN")
+PASSING = ("MISCONF", "BUSY ", "NOREPLICAS", "MASTERDOWN", "UNBLOCKED")
 """Refusals that end by themselves or with an operator's help: a full disk, a script that runs, a
-primary without its replicas. Whoever waits for a server waits for these, too."""
+primary without its replicas, a blocking read in a server that becomes a replica. Whoever waits for
+a server waits for these, too."""
 
 TLS: dict[str, Any] = {
     "ssl_cert_reqs": "required",

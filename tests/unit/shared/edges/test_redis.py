@@ -112,6 +112,7 @@ TRANSLATIONS = {
     "slow": (errors.TimeoutError("slow"), StoreUnavailable),
     "our limit": (TimeoutError(), StoreUnavailable),
     "replica": (errors.ReadOnlyError("READONLY"), StoreUnavailable),
+    "demoted": (errors.ResponseError("UNBLOCKED force unblock from blocking"), StoreUnavailable),
     "disk": (errors.ResponseError("MISCONF Errors writing to the AOF file"), StoreUnavailable),
     "busy": (errors.ResponseError("BUSY Redis is busy running a script"), StoreUnavailable),
     "full": (errors.OutOfMemoryError("OOM"), StoreFull),
