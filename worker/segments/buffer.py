@@ -118,6 +118,7 @@ class SegmentBuffer:
         if self._ended:
             return []
         segments = self._finish(trim=for_tool_call)
+        self._composer.blank("\n\n")  # what follows is another thought
         self._restart()
         return segments
 

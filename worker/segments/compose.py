@@ -10,6 +10,8 @@ from shared.segments import DeliveryMode, Segment, SegmentKind
 from worker.segments.limits import Limits
 from worker.text.graphemes import utf16_units
 
+_MARKS = frozenset("*_~|`>")
+
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A text that is ready to be shown.
@@ -51,6 +53,7 @@ class Composer:
         self._end = 0
         self._out: list[Segment] = []
         self._white = ""  # white space since the last piece
+        self._last = ""  # the last character that was given out
         self.silent = False
         self._pack: list[Piece] = []
         self._pack_text: list[str] = []
@@ -74,9 +77,8 @@ class Composer:
         if self.silent:
             return
         if not self._packs:
-            self._emit(piece)
-            return
-        if piece.kind in {SegmentKind.TABLE, SegmentKind.FILE}:
+            self._emit(piece, joint=self._joint_of(piece))
+        elif piece.kind in {SegmentKind.TABLE, SegmentKind.FILE}:
             self.close_pack()
             self._emit(piece)
         else:
@@ -112,7 +114,21 @@ class Composer:
             return "\n"
         return joint
 
-    def _emit(self, piece: Piece) -> None:
+    def _joint_of(self, piece: Piece) -> str | None:
+        """What stands between this text and the last one; None where they cannot be one message.
+
+        Quotes have a mark of their own in each message, and marks that a cut has closed and opened
+        again are not the same without it.
+        """
+        last, self._last = self._last, piece.text[-1:]
+        if self._seq == 0 or piece.quote or piece.kind is not SegmentKind.TEXT:
+            return None
+        joint = _joint(self._white + piece.lead)
+        if not joint and (last in _MARKS or piece.text[:1] in _MARKS):
+            return None
+        return joint
+
+    def _emit(self, piece: Piece, *, joint: str | None = None) -> None:
         self._seq += 1
         start, self._end = self._end, piece.end
         self._out.append(
@@ -126,6 +142,7 @@ class Composer:
                 end=piece.end,
                 filename=piece.filename,
                 fallback=piece.fallback,
+                joint=joint,
             )
         )
 
