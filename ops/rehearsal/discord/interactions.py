@@ -91,14 +91,15 @@ class Interactions:
         self,
         channel_id: int,
         user: User,
-        name: str,
+        command: str,
+        /,
         *,
         rights: int = 0,
         locale: str = "en-US",
         **options: str,
     ) -> Asked:
         """A person gives a command; a space in its name parts the subcommand."""
-        first, _, rest = name.partition(" ")
+        first, _, rest = command.partition(" ")
         listed: list[Json] = [
             {"name": key, "type": TEXT, "value": value} for key, value in options.items()
         ]
@@ -139,6 +140,7 @@ class Interactions:
         channel_id: int,
         user: User,
         custom_id: str,
+        /,
         *,
         rights: int = 0,
         locale: str = "en-US",

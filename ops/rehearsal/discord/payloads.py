@@ -7,7 +7,7 @@ every field is there that a strict client asks for.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from ops.rehearsal.discord.world import Channel, Guild, Message, User, World
+from ops.rehearsal.discord.world import FORUM, THREAD, Channel, Guild, Message, User, World
 
 Json = dict[str, object]
 
@@ -65,7 +65,7 @@ def channel_json(channel: Channel, world: World) -> Json:
         return {**common, "type": 1, "recipients": [user_json(world.users[channel.recipient])]}
     return {
         **common,
-        "type": 0,
+        "type": channel.kind,
         "guild_id": str(channel.guild_id),
         "name": channel.name,
         "position": 0,
@@ -73,7 +73,38 @@ def channel_json(channel: Channel, world: World) -> Json:
         "nsfw": False,
         "topic": None,
         "rate_limit_per_user": 0,
-        "parent_id": None,
+        "parent_id": None if channel.parent_id is None else str(channel.parent_id),
+        **_kind_json(channel),
+    }
+
+
+def _kind_json(channel: Channel) -> Json:
+    """What only threads and forums have."""
+    if channel.kind == FORUM:
+        return {
+            "available_tags": [],
+            "default_reaction_emoji": None,
+            "default_sort_order": None,
+            "default_forum_layout": 0,
+            "default_thread_rate_limit_per_user": 0,
+            "default_auto_archive_duration": 1440,
+        }
+    if channel.kind != THREAD:
+        return {}
+    return {
+        "owner_id": str(channel.guild_id),
+        "message_count": 0,
+        "member_count": 1,
+        "total_message_sent": 0,
+        "applied_tags": [],
+        "thread_metadata": {
+            "archived": channel.is_archived,
+            "auto_archive_duration": 1440,
+            "archive_timestamp": "2020-01-01T00:00:00.000000+00:00",
+            "locked": channel.is_locked,
+            "invitable": True,
+            "create_timestamp": "2022-01-10T00:00:00.000000+00:00",
+        },
     }
 
 
@@ -97,7 +128,10 @@ def message_json(message: Message, world: World, *, hide_content: bool = False) 
         "mention_everyone": False,
         "mentions": [user_json(world.users[user_id]) for user_id in message.mentions],
         "mention_roles": [],
-        "attachments": [_file_json(message.id, name) for name in message.files],
+        "attachments": [
+            *message.attachments,
+            *(_file_json(message.id, name) for name in message.files),
+        ],
         "embeds": [],
         "components": numbered(message.components),
         "pinned": False,
@@ -108,6 +142,7 @@ def message_json(message: Message, world: World, *, hide_content: bool = False) 
         payload["nonce"] = message.nonce
     if message.shown_name is not None:
         payload["webhook_id"] = str(message.author_id)
+        payload["application_id"] = str(world.owners.get(message.author_id, 0))
         author = user_json(world.users[message.author_id])
         payload["author"] = {**author, "username": message.shown_name, "global_name": None}
     if message.reply_to is not None:
@@ -180,8 +215,16 @@ def guild_json(guild: Guild, world: World, bot: User) -> Json:
         "emojis": [],
         "stickers": [],
         "members": [{**_MEMBER, "user": user_json(bot)}],
-        "channels": [channel_json(world.channels[key], world) for key in guild.channels],
-        "threads": [],
+        "channels": [
+            channel_json(channel, world)
+            for channel in _open(guild, world)
+            if channel.kind != THREAD
+        ],
+        "threads": [
+            channel_json(channel, world)
+            for channel in _open(guild, world)
+            if channel.kind == THREAD
+        ],
         "presences": [],
         "voice_states": [],
         "stage_instances": [],
@@ -205,6 +248,11 @@ def application_json(bot: User) -> Json:
         "team": None,
         "owner": user_json(bot),
     }
+
+
+def _open(guild: Guild, world: World) -> list[Channel]:
+    channels = (world.channels[key] for key in guild.channels)
+    return [channel for channel in channels if not channel.is_deleted]
 
 
 def _everyone_json(guild: Guild) -> Json:

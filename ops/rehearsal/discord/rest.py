@@ -247,6 +247,7 @@ class Rest:
             snowflake_of(request, "message"),
             _content_of(request[BODY]),
             components=_components_of(request[BODY]),
+            files=_files_of(request[BODY]),
         )
         payload = message_json(message, self._world)
         await self._announce("MESSAGE_UPDATE", channel_id, payload)
@@ -293,6 +294,13 @@ def _draft_of(body: dict[str, Any]) -> Draft:
 def _content_of(body: dict[str, Any]) -> str | None:
     """The new text of an edit; None where it leaves the text as it is."""
     return str(body["content"] or "") if "content" in body else None
+
+
+def _files_of(body: dict[str, Any]) -> tuple[str, ...] | None:
+    """The files after an edit; None where it leaves them."""
+    if "_files" not in body and "attachments" not in body:
+        return None
+    return tuple(body.get("_files", ()))
 
 
 def _components_of(body: dict[str, Any]) -> tuple[dict[str, object], ...] | None:

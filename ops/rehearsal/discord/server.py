@@ -9,12 +9,13 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
 from aiohttp import web
 
 from ops.rehearsal.discord.faults import FaultPlan
 from ops.rehearsal.discord.interactions import Interactions
 from ops.rehearsal.discord.limits import Limits, Rates
-from ops.rehearsal.discord.payloads import Json, member_json, message_json
+from ops.rehearsal.discord.payloads import Json, channel_json, member_json, message_json
 from ops.rehearsal.discord.rest import Call, Rest
 from ops.rehearsal.discord.sockets import (
     DIRECT_MESSAGES,
@@ -23,7 +24,7 @@ from ops.rehearsal.discord.sockets import (
     Sockets,
 )
 from ops.rehearsal.discord.webhooks import Webhooks
-from ops.rehearsal.discord.world import Channel, Draft, Message, User, World
+from ops.rehearsal.discord.world import THREAD, Channel, Draft, Message, User, World
 
 BOT_ID: Final = 1000000000000000001
 TOKEN: Final = f"{b64encode(str(BOT_ID).encode()).decode().rstrip('=')}.fake.discord"
@@ -107,11 +108,20 @@ class FakeDiscord:
             self._runner = None
 
     async def say(
-        self, channel_id: int, user: User, text: str, *, reply_to: int | None = None
+        self,
+        channel_id: int,
+        user: User,
+        text: str,
+        *,
+        reply_to: int | None = None,
+        attachments: tuple[Json, ...] = (),
     ) -> Message:
         """A person writes a message."""
-        draft = Draft(content=text, reply_to=reply_to)
-        message, _ = self.world.post(user.id, channel_id, draft)
+        draft = Draft(content=text, reply_to=reply_to, files=("",) if attachments else ())
+        message, _ = self.world.post(user.id, channel_id, draft, needs=())
+        if attachments:
+            message = msgspec.structs.replace(message, files=(), attachments=attachments)
+            self.world.messages[channel_id][message.id] = message
         await self.announce(message)
         return message
 
@@ -120,6 +130,43 @@ class FakeDiscord:
         await self._announce(
             "MESSAGE_CREATE", message.channel_id, message_json(message, self.world)
         )
+
+    async def correct(self, message: Message, text: str) -> Message:
+        """A person edits a message."""
+        new = self.world.edit(message.author_id, message.channel_id, message.id, text)
+        await self._announce("MESSAGE_UPDATE", message.channel_id, message_json(new, self.world))
+        return new
+
+    async def remove(self, *messages: Message) -> None:
+        """People delete messages of a channel: one, or with a moderator's command several."""
+        channel_id = messages[0].channel_id
+        for message in messages:
+            self.world.delete(message.author_id, channel_id, message.id)
+        data: Json = {"channel_id": str(channel_id)}
+        if len(messages) == 1:
+            name, data["id"] = "MESSAGE_DELETE", str(messages[0].id)
+        else:
+            name, data["ids"] = "MESSAGE_DELETE_BULK", [str(message.id) for message in messages]
+        await self._announce(name, channel_id, data)
+
+    async def remove_channel(self, channel_id: int) -> None:
+        """A channel or a thread is deleted."""
+        channel = self.world.channels[channel_id]
+        channel.is_deleted = True
+        name = "THREAD_DELETE" if channel.kind == THREAD else "CHANNEL_DELETE"
+        await self._tell(channel.guild_id, name, channel_json(channel, self.world))
+
+    async def change_channel(self, channel_id: int) -> None:
+        """Something about a channel changed: its permissions are what is in the world now."""
+        channel = self.world.channels[channel_id]
+        await self._tell(channel.guild_id, "CHANNEL_UPDATE", channel_json(channel, self.world))
+
+    async def remove_guild(self, guild_id: int) -> None:
+        """The bot is thrown out of a server."""
+        guild = self.world.guilds.pop(guild_id)
+        for key in guild.channels:
+            self.world.channels[key].denied.add("view")
+        await self._tell(guild_id, "GUILD_DELETE", {"id": str(guild_id)})
 
     def mention(self, text: str) -> str:
         """The text, addressed to the bot."""

@@ -98,6 +98,7 @@ class Webhooks:
         )
         self.hooks[hook.id] = hook
         self._world.add_user(name, is_bot=True, user_id=hook.id)
+        self._world.owners[hook.id] = bot_id
         return self._shown(hook)
 
     def listed(self, channel_id: int) -> list[Json]:

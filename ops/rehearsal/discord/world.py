@@ -18,6 +18,12 @@ MAX_NONCE_CHARS: Final = 25
 NONCE_WINDOW_S: Final = 120.0
 """Discord says "the past few minutes"; a test may shorten it."""
 
+TEXT: Final = 0
+DIRECT: Final = 1
+THREAD: Final = 11
+FORUM: Final = 15
+"""Numbers of channel types (developer docs, resources/channel)."""
+
 _USER_MENTION = re.compile(r"<@!?(\d+)>")
 
 
@@ -45,21 +51,28 @@ class Guild(msgspec.Struct, kw_only=True):
     id: int
     name: str
     channels: list[int] = msgspec.field(default_factory=list)
+    blocked_words: set[str] = msgspec.field(default_factory=set)
+    """AutoMod refuses messages of bots with these, as it does those of people."""
 
 
 class Channel(msgspec.Struct, kw_only=True):
     """A text channel, or a channel of direct messages with `recipient`.
 
-    `denied` holds what the bot may not do there: `view`, `send`, `history`, `webhooks`.
+    `denied` holds what the bot may not do there: `view`, `send`, `files`, `history`, `webhooks`.
+    `kind` is Discord's number: 0 text, 1 direct, 11 public thread, 15 forum. A thread that is
+    archived comes back with the next message, unless it is locked.
     """
 
     id: int
     name: str
     guild_id: int | None = None
     recipient: int | None = None
+    kind: int = TEXT
+    parent_id: int | None = None
     last_message_id: int | None = None
     denied: set[str] = msgspec.field(default_factory=set)
     is_locked: bool = False
+    is_archived: bool = False
     is_deleted: bool = False
     typing: list[float] = msgspec.field(default_factory=list)
 
@@ -80,6 +93,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     components: tuple[dict[str, object], ...] = ()
     edited_s: float | None = None
     edits: int = 0
+    attachments: tuple[dict[str, object], ...] = ()
+    """What people attach: Discord's own objects, with addresses that a test serves."""
     shown_name: str | None = None
     """The name that a webhook spoke under; the author is the webhook then."""
 
@@ -115,6 +130,8 @@ class World:
         self.guilds: dict[int, Guild] = {}
         self.channels: dict[int, Channel] = {}
         self.messages: dict[int, dict[int, Message]] = {}
+        self.owners: dict[int, int] = {}
+        """The bots of webhooks."""
 
     def next_id(self) -> int:
         """A fresh snowflake of this moment."""
@@ -134,9 +151,18 @@ class World:
         self.guilds[guild.id] = guild
         return guild
 
-    def add_channel(self, guild_id: int, name: str = "general") -> Channel:
-        """Adds a text channel to a server."""
-        channel = Channel(id=self.next_id(), name=name, guild_id=guild_id)
+    def add_channel(
+        self,
+        guild_id: int,
+        name: str = "general",
+        *,
+        kind: int = TEXT,
+        parent_id: int | None = None,
+    ) -> Channel:
+        """Adds a channel to a server: a text channel, a forum, or a thread of one of them."""
+        channel = Channel(
+            id=self.next_id(), name=name, guild_id=guild_id, kind=kind, parent_id=parent_id
+        )
         self.guilds[guild_id].channels.append(channel.id)
         return self._keep(channel)
 
@@ -145,7 +171,7 @@ class World:
         for channel in self.channels.values():
             if channel.recipient == user_id:
                 return channel
-        return self._keep(Channel(id=self.next_id(), name="", recipient=user_id))
+        return self._keep(Channel(id=self.next_id(), name="", recipient=user_id, kind=DIRECT))
 
     def shown(self, channel_id: int) -> list[Message]:
         """The channel's messages, oldest first."""
@@ -156,7 +182,7 @@ class World:
         """The channel, if the bot may do what it needs to.
 
         Raises:
-            Refusal: 10003, 50001, 50013 or 160005.
+            Refusal: 10003, 40058, 50001, 50013, 50083 or 160005.
         """
         channel = self.channels.get(channel_id)
         if channel is None or channel.is_deleted:
@@ -165,8 +191,8 @@ class World:
             raise Refusal(403, 50001, "Missing Access")
         if channel.denied.intersection(needs):
             raise Refusal(403, 50013, "Missing Permissions")
-        if channel.is_locked and "send" in needs:
-            raise Refusal(400, 160005, "Thread is locked")
+        if "send" in needs:
+            _check_speech(channel)
         return channel
 
     def message(self, channel_id: int, message_id: int) -> Message:
@@ -187,8 +213,9 @@ class World:
         Raises:
             Refusal: whatever Discord refuses.
         """
-        channel = self.channel(channel_id, *needs)
+        channel = self.channel(channel_id, *needs, *(["files"] if draft.files else []))
         check_draft(draft)
+        self._moderate(channel, draft.content)
         known = self._known(author_id, draft)
         if known is not None:
             # Asking again for a deleted message is answered so on purpose (docs PR 6647).
@@ -211,6 +238,7 @@ class World:
         self.messages[channel_id][message.id] = message
         channel.last_message_id = message.id
         channel.typing.clear()
+        channel.is_archived = False
         if draft.nonce is not None:
             self._nonces[author_id, draft.nonce] = (message.id, self._now_s())
         return message, True
@@ -223,22 +251,26 @@ class World:
         content: str | None,
         *,
         components: tuple[dict[str, object], ...] | None = None,
+        files: tuple[str, ...] | None = None,
     ) -> Message:
-        """Replaces a message's text, its components, or both; None leaves them.
+        """Replaces a message's text, its components, its files; None leaves them.
 
         Raises:
-            Refusal: 10008, 50005, 50006 or 50035.
+            Refusal: 10008, 50005, 50006, 50013, 50035 or 200000.
         """
-        self.channel(channel_id)
+        channel = self.channel(channel_id, *(["files"] if files else []))
         old = self.message(channel_id, message_id)
         if old.author_id != author_id:
             raise Refusal(403, 50005, "Cannot edit a message authored by another user")
         content = old.content if content is None else content
-        check_draft(Draft(content=content, files=old.files))
+        files = old.files if files is None else files
+        check_draft(Draft(content=content, files=files))
+        self._moderate(channel, content)
         new = msgspec.structs.replace(
             old,
             content=content,
             mentions=self._mentions(content),
+            files=files,
             components=old.components if components is None else components,
             edited_s=self._now_s(),
             edits=old.edits + 1,
@@ -288,6 +320,11 @@ class World:
             raise Refusal(400, 50035, "Invalid Form Body: message_reference: Unknown message")
         return None
 
+    def _moderate(self, channel: Channel, content: str) -> None:
+        words = self.guilds[channel.guild_id].blocked_words if channel.guild_id else set()
+        if any(word in content for word in words):
+            raise Refusal(400, 200000, "Message was blocked by automatic moderation")
+
     def _mentions(self, content: str) -> tuple[int, ...]:
         found = dict.fromkeys(int(name) for name in _USER_MENTION.findall(content))
         return tuple(user_id for user_id in found if user_id in self.users)
@@ -297,6 +334,14 @@ class World:
         if draft.may_ping is None:
             return mentioned
         return tuple(user_id for user_id in mentioned if user_id in draft.may_ping)
+
+
+def _check_speech(channel: Channel) -> None:
+    if channel.kind == FORUM:
+        raise Refusal(400, 40058, "Cannot message this channel until after a thread is started")
+    if channel.is_locked:
+        code = 50083 if channel.is_archived else 160005
+        raise Refusal(400, code, "Thread is locked")
 
 
 def check_draft(draft: Draft) -> None:

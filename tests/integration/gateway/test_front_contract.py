@@ -218,9 +218,24 @@ async def test_what_is_no_message_is_refused(place, text):
     assert outcome.refusal is Refusal.CONTENT
 
 
-async def test_a_file_goes_with_a_message(place):
-    await place.sent("see", files=(OutgoingFile(name="a.txt", data=b"hello"),))
-    assert await place.shown() == ["see"]
+async def test_a_file_goes_with_a_message_or_is_refused_as_a_file(place):
+    file = OutgoingFile(name="a.txt", data=b"hello")
+    outcome = await place.front.send(place.message("see", "n1", files=(file,)))
+    if isinstance(outcome, Refused):
+        assert outcome.refusal is Refusal.FILES
+        assert await place.shown() == []
+    else:
+        (shown,) = await place.shown()
+        assert shown.startswith("see")
+
+
+async def test_a_message_that_was_rewritten_may_have_files_and_lose_them(place):
+    message_id = await place.sent("text")
+    file = OutgoingFile(name="a.txt", data=b"hello")
+    outcome = await place.front.edit(place.channel_id, message_id, "", files=(file,))
+    assert isinstance(outcome, Sent) or outcome.refusal is Refusal.FILES
+    await place.front.edit(place.channel_id, message_id, "text again")
+    assert await place.shown() == ["text again"]
 
 
 async def test_history_is_oldest_first_and_knows_our_own(place):
