@@ -24,6 +24,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
         files: what is attached.
         buttons: what can be pressed below it.
         table: the source of a table that is still to be drawn into `files`.
+        picture: the name of a picture that is still to be fetched into `files`, under `filename`.
         plain: the same without files, where they are not allowed.
         tries: how often the text was put otherwise, because it was refused.
     """
@@ -32,6 +33,8 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[OutgoingFile, ...] = ()
     buttons: tuple[Button, ...] = ()
     table: str | None = None
+    picture: str | None = None
+    filename: str = ""
     plain: tuple["Piece", ...] = ()
     tries: int = 0
 

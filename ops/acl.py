@@ -88,6 +88,7 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
         "fault": {Role.WORKER: May.WRITE},
         "thoughts": {Role.WORKER: May.WRITE, Role.CONSOLE: May.NOTHING},
         "continuation": {Role.WORKER: May.WRITE, Role.CONSOLE: May.NOTHING},
+        "picture": {Role.WORKER: May.WRITE, Role.CONSOLE: May.NOTHING},
         "rounds": {Role.CONSOLE: May.NOTHING},
         "asked_about": {Role.WORKER: May.NOTHING, Role.CONSOLE: May.NOTHING},
         "recent_turns": _GATEWAYS_OWN,

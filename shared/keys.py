@@ -44,6 +44,8 @@ FAULT_TTL_MS: Final = 72 * 3_600_000
 """The redacted snippet behind "Show full error"; as long as the turn can be replayed."""
 CONTINUATION_TTL_MS: Final = 24 * 3_600_000
 """A reply that can go on: a conversation is over after a night."""
+PICTURE_TTL_MS: Final = 30 * 60_000
+"""A picture on its way: twice as long as delivery tries."""
 KEY_POOL_TTL_MS: Final = 48 * 3_600_000
 """Uses and rests of a pool's keys after the last use: longer than any quota of a day."""
 TRAFFIC_TTL_MS: Final = 10 * 60_000
@@ -157,6 +159,10 @@ class Keys:
     def recording(self, turn_id: str, attempt: int) -> str:
         """The provider's bytes of a failed attempt (string, compressed). Private."""
         return f"{self.prefix}rec:{turn_id}:{attempt}"
+
+    def picture(self, picture_id: str) -> str:
+        """A picture that a model made, on its way to the channel (string). Private."""
+        return f"{self.prefix}pic:{picture_id}"
 
     def continuation(self, turn_id: str) -> str:
         """A reply that was cut off, and its turn's request (string). Private."""

@@ -48,7 +48,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     `[start, end)` into the visible text of the attempt. For `table` and `file`, `text` is the
     source (at most 64 KiB) and `fallback` the same as messages of at most 2,000 code points.
     `joint` is the white space between this text and the one before it, for a front that shows both
-    in one message; None where they must stay apart.
+    in one message; None where they must stay apart. With `picture`, a `file` is the picture that is
+    kept under this name, and has no text of its own.
     """
 
     turn_id: str
@@ -61,6 +62,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     filename: str | None = None
     fallback: tuple[str, ...] = ()
     joint: str | None = None
+    picture: str | None = None
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):

@@ -26,6 +26,7 @@ from shared.segments import (
 MAX_TRIES: Final = 2
 """A refused text is halved, then it goes as a file; more would be guessing."""
 TABLE_FILE: Final = "table.png"
+PICTURE_FILE: Final = "picture.png"
 TEXT_FILE: Final = "reply.md"
 CODE_FILE: Final = "code.txt"
 SOURCE_ACTION: Final = "source"
@@ -91,6 +92,12 @@ def with_picture(piece: Piece, picture: bytes, source_id: str, label: str) -> Pi
     )
 
 
+def with_file(piece: Piece, data: bytes) -> Piece:
+    """A picture's piece, with the picture."""
+    file = OutgoingFile(name=piece.filename, data=data)
+    return msgspec.structs.replace(piece, files=(file,), picture=None)
+
+
 def file_of(text: str, intro: str) -> Piece:
     """A text that is too long for messages, as a file; its plain form is messages all the same."""
     plain = tuple(Piece(text=part) for part in _within_limit(text) if part.strip())
@@ -104,6 +111,9 @@ def _of_segment(segment: Segment) -> tuple[Piece, ...]:
             return plain
         case SegmentKind.TABLE:
             return (Piece(table=segment.text, plain=plain),) if plain else ()
+        case SegmentKind.FILE if segment.picture is not None:
+            name = segment.filename or PICTURE_FILE
+            return (Piece(picture=segment.picture, filename=name, plain=plain),)
         case SegmentKind.FILE:
             found = _FENCED.match(segment.text)
             data = (found[1] if found else segment.text).encode()

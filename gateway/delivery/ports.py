@@ -105,6 +105,10 @@ class Fleet(Protocol):
         """Whether files may be tried in a channel."""
         ...
 
+    async def picture(self, picture_id: str) -> bytes | None:
+        """A picture that a worker has kept; None when it is gone."""
+        ...
+
     async def keep_source(self, name: str, text: str) -> None:
         """Keeps the source of a drawn table for whoever asks to see it."""
         ...

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from gateway.delivery.choice import Chooser, Lane
 from gateway.delivery.courier import Letter
-from gateway.delivery.pieces import otherwise, with_picture
+from gateway.delivery.pieces import otherwise, with_file, with_picture
 from gateway.delivery.ports import Journal, Leadership
 from gateway.delivery.reports import delivery_failure
 from gateway.delivery.surroundings import Surroundings
@@ -152,23 +152,31 @@ class TurnDelivery:
         return run.count
 
     async def _prepare(self, turn: TurnSequencer, envelope: Envelope) -> None:
-        """Draws the piece that is next, or puts it otherwise where that cannot or must not be."""
+        """Readies the piece that is next, or puts it otherwise where that cannot or must not be."""
         piece = turn.piece
-        if piece is None or (piece.table is None and not piece.files):
+        if piece is None or (piece.table is None and piece.picture is None and not piece.files):
             return
         around, channel_id = self._around, envelope.route.channel_id
         if await self.stored(lambda: around.fleet.takes_files(channel_id)) or not piece.plain:
-            if piece.table is None:
-                return
-            source = piece.table
-            picture = await around.painter.paint(source)
-            if picture is not None:
-                name = turn.nonce
-                await self.stored(lambda: around.fleet.keep_source(name, source))
-                label = around.notices.say(SHOW_SOURCE, envelope.route.locale)
-                turn.fill(with_picture(piece, picture, name, label))
+            ready = await self._ready(piece, turn.nonce, envelope.route.locale)
+            if ready is not None:
+                turn.fill(ready)
                 return
         await self._write(turn, envelope, turn.otherwise(otherwise(piece)))
+
+    async def _ready(self, piece: Piece, name: str, locale: str) -> Piece | None:
+        """The piece with its files; None where its table or picture is not to be had."""
+        around, source, picture = self._around, piece.table, piece.picture
+        if picture is not None:
+            data = await self.stored(lambda: around.fleet.picture(picture))
+            return None if data is None else with_file(piece, data)
+        if source is None:
+            return piece
+        drawn = await around.painter.paint(source)
+        if drawn is None:
+            return None
+        await self.stored(lambda: around.fleet.keep_source(name, source))
+        return with_picture(piece, drawn, name, around.notices.say(SHOW_SOURCE, locale))
 
     async def _confirm(self) -> None:
         """Returns while nobody else can lead: a front knows no leases, and a process may stall.

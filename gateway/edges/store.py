@@ -239,6 +239,12 @@ class GatewayFleet:
         found: int = await within(self._queue.redis.exists(self._queue.keys.no_files(channel_id)))
         return found == 0
 
+    async def picture(self, picture_id: str) -> bytes | None:
+        """A picture that a worker has kept; None when it is gone."""
+        key = self._queue.keys.picture(picture_id)
+        data: bytes | None = await within(self._queue.redis.get(key))
+        return data
+
     async def keep_source(self, name: str, text: str) -> None:
         """Keeps the source of a drawn table for whoever asks to see it."""
         key = self._queue.keys.table_source(name)

@@ -274,6 +274,7 @@ class MemoryFleet:
         self.blocked: list[int] = []
         self.without_files: set[int] = set()
         self.sources: dict[str, str] = {}
+        self.pictures: dict[str, bytes] = {}
 
     async def refuse_files(self, channel_id: int) -> None:
         self.without_files.add(channel_id)
@@ -283,6 +284,9 @@ class MemoryFleet:
 
     async def keep_source(self, name: str, text: str) -> None:
         self.sources[name] = text
+
+    async def picture(self, picture_id: str) -> bytes | None:
+        return self.pictures.get(picture_id)
 
     async def cancel(self, turn_id: str) -> None:
         self.cancelled.append(turn_id)

@@ -51,6 +51,8 @@ def text(
     kind: SegmentKind = SegmentKind.TEXT,
     fallback: tuple[str, ...] = (),
     joint: str | None = None,
+    name: str | None = None,
+    picture: str | None = None,
     at_ms: int = NOW_MS,
 ) -> Envelope:
     segment = Segment(
@@ -63,6 +65,8 @@ def text(
         end=len(words),
         fallback=fallback,
         joint=joint,
+        filename=name,
+        picture=picture,
     )
     return envelope(
         SegmentReady(segment=segment),

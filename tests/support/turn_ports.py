@@ -121,6 +121,8 @@ class RememberingOutbox:
         self.tools_noted = 0
         self.rounds: bytes | None = None
         self.continuation: bytes | None = None
+        self.pictures: dict[str, bytes] = {}
+        self.refuses_pictures = False
         self.fences_tools = False
 
     async def send(self, segment: Segment) -> bool:
@@ -147,6 +149,12 @@ class RememberingOutbox:
 
     async def kept_rounds(self) -> bytes | None:
         return self.rounds
+
+    async def keep_picture(self, picture_id: str, data: bytes) -> bool:
+        if self.refuses_pictures:
+            return False
+        self.pictures[picture_id] = data
+        return True
 
     async def keep_continuation(self, payload: bytes) -> None:
         self.continuation = payload

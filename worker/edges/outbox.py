@@ -153,6 +153,15 @@ class Outbox:
         except StoreError as exc:
             log.warning("recording.lost", extra=fields(reason=str(exc), size=len(payload)))
 
+    async def keep_picture(self, picture_id: str, data: bytes) -> bool:
+        """Keeps a picture until the gateway has fetched it; without Redis or memory it is lost."""
+        try:
+            await self._records.save_picture(picture_id, data)
+        except StoreError as exc:
+            log.warning("picture.lost", extra=fields(reason=str(exc), size=len(data)))
+            return False
+        return True
+
     async def keep_continuation(self, payload: bytes) -> None:
         """Keeps a reply that was cut off; without Redis it cannot go on, which is logged."""
         store = Continuations(self._queue.redis, self._queue.keys)

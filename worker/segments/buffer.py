@@ -122,6 +122,20 @@ class SegmentBuffer:
         self._restart()
         return segments
 
+    def attach(self, picture: str, *, filename: str, note: str) -> list[Segment]:
+        """Gives out what is held, and then a picture that stands for itself; text may follow.
+
+        Args:
+            picture: the name that it is kept under.
+            filename: as it is shown by.
+            note: what is said where it cannot be shown.
+        """
+        segments = self.flush_pending(for_tool_call=False)
+        if self._ended:
+            return segments
+        self._composer.attach(picture, filename=filename, note=note)
+        return segments + self._composer.take()
+
     def _restart(self) -> None:
         scan = Scan(
             mode=self._mode,

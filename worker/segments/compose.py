@@ -85,6 +85,26 @@ class Composer:
             self._add(piece)
         self._white = piece.trail
 
+    def attach(self, picture: str, *, filename: str, note: str) -> None:
+        """Takes a picture, a segment without text at the end of what was given out."""
+        if self.silent:
+            return
+        self._seq += 1
+        self._out.append(
+            Segment(
+                turn_id=self._turn_id,
+                attempt=self._attempt,
+                seq=self._seq,
+                kind=SegmentKind.FILE,
+                text="",
+                start=self._end,
+                end=self._end,
+                filename=filename,
+                fallback=(note,),
+                picture=picture,
+            )
+        )
+
     def close_pack(self) -> None:
         """Gives out the message that is being packed."""
         if not self._pack:

@@ -18,6 +18,8 @@ from worker.failures.classify import error_of
 from worker.providers.requests import KeyedEndpoint
 from worker.turn.pipeline import pipeline_for
 from worker.turn.ports import TimeLimits
+from worker.turn.rounds import Round
+from worker.turn.words import Words
 
 TICK_S = 0.25
 """How often holds are looked at: a quarter of the shortest hold that a reader would notice."""
@@ -53,7 +55,7 @@ class Attempt:
         limits: how long it may wait for what.
         started_s: the driver's clock when it began.
         turn_started_s: the driver's clock when the turn was claimed.
-        sources_label: stands before the links of a reply that cites pages.
+        words: what turnfleet itself puts into the reply.
     """
 
     __slots__ = (
@@ -89,7 +91,7 @@ class Attempt:
         limits: TimeLimits,
         started_s: float,
         turn_started_s: float,
-        sources_label: str,
+        words: Words,
     ) -> None:
         self.target = target
         self.endpoint = keyed.endpoint if keyed is not None else None
@@ -103,9 +105,7 @@ class Attempt:
         self.is_cut = False  # stopped while nobody took its segments: nothing more of it is sent
         self.rounds = 1
         self.recording = Recording()
-        self.pipeline = pipeline_for(
-            request, target, number, self.secrets, sources_label=sources_label
-        )
+        self.pipeline = pipeline_for(request, target, number, self.secrets, words=words)
         self._limits = limits
         self._tools = request.tools
         self._turn_started_s = turn_started_s
@@ -143,10 +143,10 @@ class Attempt:
         self.rounds += 1
         self.pipeline.next_round()
 
-    def carry(self, text: str, *, trims: bool) -> list[Segment]:
+    def carry(self, done: Round) -> list[Segment]:
         """Begins with a round that an earlier attempt had completed."""
-        self.recording.carried(text, trims=trims)
-        return self.pipeline.carry(text, trims=trims)
+        self.recording.carried(done.said, trims=done.trims)
+        return self.pipeline.carry(done.said, trims=done.trims, pictures=done.pictures)
 
     def feed(self, data: bytes, now_s: float) -> list[Segment]:
         """Takes bytes of the response."""

@@ -30,7 +30,9 @@ from worker.providers.quirks import is_custom, resolve
 from worker.providers.rounds import answer_message
 from worker.providers.streams import normalizer_for
 from worker.segments.buffer import SegmentBuffer
+from worker.turn.pictures import Picture, pictures_of
 from worker.turn.sources import Source, sources_line, sources_of
+from worker.turn.words import PLAIN_WORDS, Words
 
 Rooms = Callable[[], tuple[StreamNormalizer, ChunkProcessor]]
 """Makes the first two rooms for one answer."""
@@ -40,8 +42,9 @@ class Pipeline:
     """One attempt's rooms.
 
     After an answer ended, `end` holds its terminal chunk, `calls` its tool calls in order; both are
-    of the current round. `thoughts` and `events_seen` (what the provider meaningfully sent) are the
-    attempt's. `observe`, where set, is shown everything that passes between the rooms.
+    of the current round. `thoughts`, `events_seen` (what the provider meaningfully sent) and
+    `pictures`, the bytes of those that segments name, are the attempt's. `observe`, where set, is
+    shown everything that passes between the rooms.
     """
 
     __slots__ = (
@@ -51,18 +54,20 @@ class Pipeline:
         "_processor",
         "_said_chars",
         "_sources",
-        "_sources_label",
+        "_words",
         "buffer",
         "calls",
         "end",
         "events_seen",
         "observe",
+        "pictures",
         "thoughts",
     )
 
-    def __init__(self, *, rooms: Rooms, buffer: SegmentBuffer, sources_label: str) -> None:
+    def __init__(self, *, rooms: Rooms, buffer: SegmentBuffer, words: Words) -> None:
         self._make_rooms = rooms
-        self._sources_label = sources_label
+        self._words = words
+        self.pictures: dict[str, bytes] = {}
         self._sources: list[Source] = []
         self.buffer = buffer
         self.thoughts: list[Thought] = []
@@ -125,10 +130,14 @@ class Pipeline:
         self.calls: list[FunctionCall] = []
         self.end: DoneChunk | ErrorChunk | None = None
 
-    def carry(self, text: str, *, trims: bool) -> list[Segment]:
-        """Shows the text of a round that an earlier attempt had completed, cut as it was then."""
+    def carry(self, text: str, *, trims: bool, pictures: Iterable[Picture] = ()) -> list[Segment]:
+        """Shows a round that an earlier attempt had completed, cut as it was then.
+
+        The pictures of such a round are in no recording: a replay shows its text alone.
+        """
         segments = self.buffer.feed(text)
         segments.extend(self.buffer.flush_pending(for_tool_call=trims))
+        segments.extend(self._show(pictures))
         self._said_chars = sum(map(len, self.buffer.history))
         return segments
 
@@ -171,8 +180,10 @@ class Pipeline:
             self._sources += sources_of(self._done.content, self._normalizer.meta.grounding)
         if self.goes_on:
             segments.extend(self.buffer.flush_pending(for_tool_call=bool(self.calls)))
+            segments.extend(self._attach(self._done))
             return segments
         if isinstance(self.end, DoneChunk):
+            segments.extend(self._attach(self._done))
             segments.extend(self._cite())
         segments.extend(self.buffer.flush())
         return segments
@@ -184,9 +195,22 @@ class Pipeline:
         segments.extend(self.buffer.flush())
         return segments
 
+    def _attach(self, done: Done | None) -> list[Segment]:
+        """Puts the pictures of an answer below its text."""
+        return self._show(pictures_of(done.content)) if done is not None else []
+
+    def _show(self, pictures: Iterable[Picture]) -> list[Segment]:
+        segments: list[Segment] = []
+        for picture in pictures:
+            self.pictures[picture.id] = picture.data
+            segments.extend(
+                self.buffer.attach(picture.id, filename=picture.name, note=self._words.picture)
+            )
+        return segments
+
     def _cite(self) -> list[Segment]:
         """Puts the sources under a reply that is whole."""
-        line = sources_line(dict.fromkeys(self._sources), self._sources_label)
+        line = sources_line(dict.fromkeys(self._sources), self._words.sources)
         if not line or not self.buffer.history:
             return []
         # Flushed first: an open code block or table would swallow the line.
@@ -229,7 +253,7 @@ def pipeline_for(
     attempt: int,
     secrets: Iterable[Secret] = (),
     *,
-    sources_label: str = "Sources:",
+    words: Words = PLAIN_WORDS,
 ) -> Pipeline:
     """The rooms of one attempt at `target`, as the worker and replay build them.
 
@@ -238,7 +262,7 @@ def pipeline_for(
         target: the turn's own target, or a fallback.
         attempt: the number that its segments carry.
         secrets: what the attempt sends, kept out of error messages.
-        sources_label: what stands before the links of a reply that cites pages.
+        words: what turnfleet itself puts into the reply.
     """
     row = resolve(target.provider)
     names = tuple(tool.name for tool in request.tools)
@@ -258,7 +282,7 @@ def pipeline_for(
         return normalizer, processor
 
     buffer = SegmentBuffer(request.turn_id, attempt, mode=DeliveryMode(request.delivery_mode))
-    return Pipeline(rooms=rooms, buffer=buffer, sources_label=sources_label)
+    return Pipeline(rooms=rooms, buffer=buffer, words=words)
 
 
 def _block_of(call: FunctionCall) -> ToolCallBlock:

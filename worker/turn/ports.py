@@ -142,6 +142,10 @@ class OutboxPort(Protocol):
         """Whether a channel was not told this lately; from now on it was. It never raises."""
         ...
 
+    async def keep_picture(self, picture_id: str, data: bytes) -> bool:
+        """Stores a picture for the segment that names it; False where that cannot be done."""
+        ...
+
     async def keep_continuation(self, payload: bytes) -> None:
         """Stores a reply that was cut off, for the turn that goes on with it. It never raises."""
         ...

@@ -10,6 +10,7 @@ import msgspec
 
 from shared.errors import WireError
 from shared.messages import Message
+from worker.turn.pictures import Picture, pictures_of
 
 MAX_KEPT_BYTES = 1024 * 1024
 """Of one turn: 32 results of 16,000 characters and the reasoning between them. What is longer is
@@ -28,6 +29,12 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     said: str
     trims: bool
     messages: list[Message]
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """Those that the answer showed."""
+        blocks = [one.content for one in self.messages[:1] if isinstance(one.content, list)]
+        return pictures_of([block for content in blocks for block in content])
 
 
 _encode = msgspec.json.Encoder().encode

@@ -52,6 +52,7 @@ from worker.turn.reports import failed_event
 from worker.turn.rounds import Round, dump, load
 from worker.turn.streaming import AttemptStream
 from worker.turn.tool_rounds import ToolLimits, ToolRounds
+from worker.turn.words import words_of
 
 MAX_PAUSES = 3
 """Of a turn. Anthropic pauses a long server-side search after about ten steps of it; a reply that
@@ -322,7 +323,7 @@ class _Run:
     async def _begin(self) -> Attempt:
         attempt = await self._next_attempt()
         for done in self._plan.rounds:
-            await self._stream.carry(attempt, done.said, trims=done.trims)
+            await self._stream.carry(attempt, done)
         return attempt
 
     async def _next_attempt(self) -> Attempt:
@@ -342,7 +343,7 @@ class _Run:
             limits=self._runner.limits,
             started_s=self._clock.monotonic_s(),
             turn_started_s=self._started_s,
-            sources_label=self._runner.say("reply.sources", self._request.route.locale),
+            words=words_of(self._runner.say, self._request.route.locale),
         )
 
     async def _done(self, attempt: Attempt, state: TurnState) -> TurnOutcome:

@@ -17,13 +17,14 @@ from shared.failures import ProviderFault
 from shared.logs import fields
 from shared.messages import TextBlock, ThinkingBlock
 from shared.quotes import without_quotes
-from shared.segments import Segment
+from shared.segments import Segment, SegmentKind
 from worker.failures.classify import classify, error_of
 from worker.providers.building import build_request
 from worker.providers.quirks import is_custom, resolve
 from worker.providers.requests import HttpRequest, ModelRequest
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
 from worker.turn.ports import Clock, OutboxPort, ProviderPort, ResponsePort
+from worker.turn.rounds import Round
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +49,13 @@ class AttemptStream:
         self._clock = clock
         self._stopped = stopped
 
-    async def carry(self, attempt: Attempt, text: str, *, trims: bool) -> None:
+    async def carry(self, attempt: Attempt, done: Round) -> None:
         """Shows again what an earlier attempt had completed before its failure.
 
         Raises:
             Fenced: another worker has the turn.
         """
-        await self._send(attempt, attempt.carry(text, trims=trims))
+        await self._send(attempt, attempt.carry(done))
 
     async def of(self, attempt: Attempt, question: ModelRequest) -> AttemptResult:
         """Asks, and streams the answer.
@@ -144,10 +145,21 @@ class AttemptStream:
 
     async def _send(self, attempt: Attempt, segments: list[Segment]) -> None:
         for segment in segments:
-            if attempt.is_cut or not await self._outbox.send(segment):
+            if attempt.is_cut or not await self._outbox.send(await self._kept(attempt, segment)):
                 attempt.is_cut = True
                 return
             attempt.note_sent(self._clock.monotonic_s())
+
+    async def _kept(self, attempt: Attempt, segment: Segment) -> Segment:
+        """The segment, once its picture is kept; with a note in its place where it cannot be."""
+        if segment.picture is None:
+            return segment
+        data = attempt.pipeline.pictures.pop(segment.picture, b"")
+        if data and await self._outbox.keep_picture(segment.picture, data):
+            return segment
+        return msgspec.structs.replace(
+            segment, kind=SegmentKind.TEXT, text=segment.fallback[0], fallback=(), picture=None
+        )
 
     async def _stop(self, attempt: Attempt) -> Stopped:
         await self._send(attempt, attempt.pipeline.stop())

@@ -5,11 +5,12 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
+from gateway.edges.store import GatewayFleet
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
 from shared.edges.redis import within
 from shared.errors import Fenced, FleetError
-from shared.keys import Keys
+from shared.keys import PICTURE_TTL_MS, Keys
 from shared.segments import REPLACED, Segment, SegmentReady, TurnDone, TurnFailed
 from shared.turns import FollowUp, TurnOutcome, TurnState
 from tests.support.servers import RedisServer
@@ -249,6 +250,20 @@ async def test_a_recording_is_kept_beside_the_turn(
     await outbox.keep_recording(b"bytes")
     assert await records.load_recording("l1", 1) == b"bytes"
     assert await client.pttl(keys.recording("l1", 1)) > 71 * 3_600_000
+
+
+async def test_a_picture_waits_for_the_gateway_that_fetches_it(
+    outbox: Outbox, queue: TurnQueue, client: Redis, keys: Keys
+):
+    assert await outbox.keep_picture("p1", b"png")
+    assert await GatewayFleet(queue).picture("p1") == b"png"
+    assert await GatewayFleet(queue).picture("p2") is None
+    assert 0 < await client.pttl(keys.picture("p1")) <= PICTURE_TTL_MS
+    await client.config_set("maxmemory", "1")
+    try:
+        assert not await outbox.keep_picture("p2", b"png")
+    finally:
+        await client.config_set("maxmemory", "0")
 
 
 async def test_a_recording_without_memory_is_given_up(outbox: Outbox, client: Redis):

@@ -44,6 +44,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     picture: bytes | None = None
     refused_files: Refused | None = None
     merges: bool = False
+    kept: dict[str, bytes] = msgspec.field(default_factory=dict)
 
 
 REST = NOTICES.say(REST_IN_FILE, "en")
@@ -51,6 +52,12 @@ NO_FILES = Refused(refusal=Refusal.CHANNEL, status=403, code=50013)
 TABLE = [
     text(1, "a"),
     text(2, "| t |", kind=SegmentKind.TABLE, fallback=("x", "y")),
+    text(3, "b"),
+    done(3),
+]
+MADE = [
+    text(1, "a"),
+    text(2, "", kind=SegmentKind.FILE, fallback=("(a picture)",), name="cat.png", picture="p1"),
     text(3, "b"),
     done(3),
 ]
@@ -115,6 +122,16 @@ REPLIES = {
         envelopes=TABLE,
         expected=["a", "x", "y", "b"],
         picture=b"png",
+        refused_files=NO_FILES,
+    ),
+    "a picture of the model": Case(
+        envelopes=MADE, expected=["a", "[cat.png: png]", "b"], kept={"p1": b"png"}
+    ),
+    "a picture that is gone": Case(envelopes=MADE, expected=["a", "(a picture)", "b"]),
+    "a picture without files": Case(
+        envelopes=MADE,
+        expected=["a", "(a picture)", "b"],
+        kept={"p1": b"png"},
         refused_files=NO_FILES,
     ),
     "a table as text": Case(envelopes=TABLE, expected=["a", "x", "y", "b"]),
@@ -205,6 +222,7 @@ class Survivors:
         self.front = GatedFront()
         self.front.refused_files = case.refused_files
         self.fleet = MemoryFleet()
+        self.fleet.pictures = case.kept
         self.journal = GatedJournal()
         self.source = GatedSource()
 
