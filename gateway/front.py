@@ -193,25 +193,11 @@ class Boundless:
         return True
 
 
-class ChannelFront(Protocol):
-    """One place where people talk. One request at a time per channel is the caller's duty."""
+class Voice(Protocol):
+    """Somebody who speaks: the bot, or a persona.
 
-    @property
-    def bot_id(self) -> int:
-        """Our own user, known once `connect` is done."""
-        ...
-
-    async def connect(self) -> None:
-        """Connects and begins to receive. Raises `ConfigError` or `StoreUnavailable`."""
-        ...
-
-    def events(self) -> AsyncIterator[FrontEvent]:
-        """Prompts and echoes until `close`; duplicates are possible, losses are not."""
-        ...
-
-    async def handled(self, prompt: Prompt) -> None:
-        """Notes that a prompt was admitted or declined, so that a restart need not find it."""
-        ...
+    One request at a time per channel is the caller's duty.
+    """
 
     async def send(self, message: OutgoingMessage) -> Outcome:
         """Posts a message. Cancelled, it may or may not have been posted."""
@@ -237,14 +223,35 @@ class ChannelFront(Protocol):
         """Deletes a message of ours."""
         ...
 
-    async def typing(self, channel_id: int) -> None:
-        """Shows the typing sign for some seconds; a failure is of no account."""
-        ...
-
     async def history(
         self, channel_id: int, *, after: int, limit: int
     ) -> tuple[ShownMessage, ...] | None:
         """The oldest `limit` messages after an id, oldest first; None when it cannot be read."""
+        ...
+
+
+class ChannelFront(Voice, Protocol):
+    """One place where people talk, with the bot's own voice."""
+
+    @property
+    def bot_id(self) -> int:
+        """Our own user, known once `connect` is done."""
+        ...
+
+    async def connect(self) -> None:
+        """Connects and begins to receive. Raises `ConfigError` or `StoreUnavailable`."""
+        ...
+
+    def events(self) -> AsyncIterator[FrontEvent]:
+        """Prompts and echoes until `close`; duplicates are possible, losses are not."""
+        ...
+
+    async def handled(self, prompt: Prompt) -> None:
+        """Notes that a prompt was admitted or declined, so that a restart need not find it."""
+        ...
+
+    async def typing(self, channel_id: int) -> None:
+        """Shows the typing sign for some seconds; a failure is of no account."""
         ...
 
     async def close(self) -> None:

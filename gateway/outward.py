@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import random
 import socket
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 import msgspec
@@ -22,12 +23,13 @@ from gateway.edges.budget import RequestBudget, bot_name
 from gateway.edges.clock import SystemClock
 from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_connection import DiscordOptions
+from gateway.edges.discord_voices import Voices
 from gateway.edges.local import LocalFront
 from gateway.edges.metering import MeteredSource
 from gateway.edges.operators import OperatorsChannel
 from gateway.edges.store import GatewayFleet, PartitionLease, RedisJournal, RedisMarks
 from gateway.edges.table_image import NoPainter, PoolPainter, find_fonts
-from gateway.front import Boundless, Budget, ChannelFront
+from gateway.front import Boundless, Budget, ChannelFront, Voice
 from gateway.notices import Notices
 from gateway.typist import Typist
 from shared.config import Settings
@@ -39,7 +41,7 @@ from shared.errors import ConfigError
 from shared.i18n import load_texts
 from shared.keys import OPERATORS_GROUP, Keys
 from shared.metrics import Metrics
-from shared.turns import Front
+from shared.turns import Front, Route
 
 JITTER: Final = (0.8, 1.2)
 """Channels that wait for the same outage come back within a fifth of each other's time."""
@@ -118,6 +120,7 @@ class Outward:
                 echoes=self.echoes,
                 jitter=lambda: random.uniform(*JITTER),
                 budget=self.budget_of(name),
+                voice_of=self._voices_of(front),
             )
             for name, front in ({Front.DISCORD: absent} | self.fronts).items()
         }
@@ -152,6 +155,9 @@ class Outward:
         """Only Discord shows pictures."""
         settings = self._shared.settings
         return settings.tables == "image" and settings.front == Front.DISCORD
+
+    def _voices_of(self, front: ChannelFront) -> Callable[[Route], Voice] | None:
+        return Voices(front, time.monotonic).of if isinstance(front, DiscordFront) else None
 
     def _operators(self) -> OperatorsChannel | None:
         shared, channel_id = self._shared, self._shared.settings.operators_channel

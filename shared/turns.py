@@ -79,6 +79,16 @@ class FollowUp(StrEnum):
     MERGE = "merge"
 
 
+class Speaker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who a reply comes from, where that is not the bot itself.
+
+    A name of at most 80 characters, and the address of a picture.
+    """
+
+    name: str
+    avatar: str | None = None
+
+
 class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where the reply goes. Snowflakes are integers; a direct message has no guild.
 
@@ -94,6 +104,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     locale: str = "en"
     parent_id: int | None = None
     """The channel that a thread belongs to, where the front knows it."""
+    speaker: Speaker | None = None
+    """The persona that answers; None is the bot itself."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -24,6 +24,7 @@ from gateway.front import (
     Refused,
     Sent,
     Unavailable,
+    Voice,
 )
 from gateway.steps import Erase, Post, Rewrite, Step
 from shared.turns import Route
@@ -81,6 +82,7 @@ class Courier:
         echoes: receipts that arrived by the socket.
         jitter: a factor for each wait, around 1, so that channels do not ask in step.
         budget: how many requests the front takes.
+        voice_of: who speaks in a turn; None is the front itself.
     """
 
     def __init__(
@@ -91,8 +93,9 @@ class Courier:
         echoes: Echoes,
         jitter: Callable[[], float],
         budget: Budget | None = None,
+        voice_of: Callable[[Route], Voice] | None = None,
     ) -> None:
-        self._front = front
+        self._voice_of = voice_of or (lambda _: front)
         self._clock = clock
         self._echoes = echoes
         self._jitter = jitter
@@ -153,11 +156,12 @@ class Courier:
 
     async def _attempt(self, letter: Letter) -> Outcome:
         step, channel_id = letter.step, letter.route.channel_id
+        voice = self._voice_of(letter.route)
         match step:
             case Post():
                 return await self._post(step, letter)
             case Rewrite():
-                return await self._front.edit(
+                return await voice.edit(
                     channel_id,
                     step.message_id,
                     step.text,
@@ -168,7 +172,7 @@ class Courier:
             case Erase():
                 if step.message_id is None:
                     return Sent(message_id=0)
-                return await self._front.delete(channel_id, step.message_id)
+                return await voice.delete(channel_id, step.message_id)
             case _:
                 assert_never(step)
 
@@ -182,10 +186,11 @@ class Courier:
             reply_to=letter.route.reply_to if step.slot == 0 else None,
             is_notice=letter.is_notice,
         )
-        outcome = await self._front.send(message)
+        voice = self._voice_of(letter.route)
+        outcome = await voice.send(message)
         if isinstance(outcome, Refused) and outcome.refusal is Refusal.REFERENCE:
             # Answering to a message needs the right to read history; saying something does not.
-            return await self._front.send(msgspec.structs.replace(message, reply_to=None))
+            return await voice.send(msgspec.structs.replace(message, reply_to=None))
         return outcome
 
     async def _find(self, letter: Letter, started_s: float) -> Sent | None:
@@ -196,12 +201,14 @@ class Courier:
         if (message_id := self._echoes.find(step.nonce)) is not None:
             return Sent(message_id=message_id, deduplicated=True)
         since_s = started_s if step.since_ms is None else step.since_ms / 1000
-        if self._clock.now_s() - since_s < NONCE_TRUST_S:
+        has_nonce = letter.route.speaker is None or letter.is_notice
+        if has_nonce and self._clock.now_s() - since_s < NONCE_TRUST_S:
             return None
         after = step.previous_id or letter.route.reply_to
         if after is None:
             return None
-        shown = await self._front.history(letter.route.channel_id, after=after, limit=HISTORY_LIMIT)
+        voice = self._voice_of(letter.route)
+        shown = await voice.history(letter.route.channel_id, after=after, limit=HISTORY_LIMIT)
         for message in shown or ():
             # Discord takes white space from both ends of a text.
             is_same = message.text.strip() == step.text.strip()

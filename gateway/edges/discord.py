@@ -58,6 +58,8 @@ BUTTONS_OF_A_ROW: Final = 5
 RETRY_STORE_S: Final = 0.5
 """How often a server that is away is asked again."""
 
+Call = Callable[[hikari.api.RESTClient], Awaitable[Sent]]
+
 _PASSING = (hikari.HikariError, OSError, TimeoutError)
 
 
@@ -164,7 +166,7 @@ class DiscordFront:
             is_other = (made.content or "").strip() != message.text.strip()
             return Sent(message_id=int(made.id), deduplicated=is_other)
 
-        return await self._ask(post)
+        return await self.ask(post)
 
     async def edit(
         self,
@@ -194,7 +196,7 @@ class DiscordFront:
             )
             return Sent(message_id=message_id)
 
-        return await self._ask(patch)
+        return await self.ask(patch)
 
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         """Deletes a message."""
@@ -203,7 +205,7 @@ class DiscordFront:
             await rest.delete_message(channel_id, message_id)
             return Sent(message_id=message_id)
 
-        return await self._ask(remove)
+        return await self.ask(remove)
 
     async def typing(self, channel_id: int) -> None:
         """Shows the typing sign for ten seconds; a failure is of no account.
@@ -220,13 +222,16 @@ class DiscordFront:
             logger.debug("discord.typing_failed", extra={"error": type(exc).__name__})
 
     async def history(
-        self, channel_id: int, *, after: int, limit: int
+        self, channel_id: int, *, after: int, limit: int, own: frozenset[int] = frozenset()
     ) -> tuple[ShownMessage, ...] | None:
-        """The oldest `limit` messages after an id; None when it cannot be read."""
+        """The oldest `limit` messages after an id; None when it cannot be read.
+
+        `own` are authors beside the bot that are ours: webhooks.
+        """
         found = await self._fetch(channel_id, after=after, limit=limit)
         if found is None:
             return None
-        return tuple(shown_of(message, self.bot_id) for message in found)
+        return tuple(shown_of(message, own | {self.bot_id}) for message in found)
 
     async def close(self) -> None:
         """Stops receiving and ends `events`. Safe to call twice."""
@@ -301,7 +306,8 @@ class DiscordFront:
             logger.debug("discord.history_failed", extra={"error": type(exc).__name__})
             return None
 
-    async def _ask(self, call: Callable[[hikari.api.RESTClient], Awaitable[Sent]]) -> Outcome:
+    async def ask(self, call: Call) -> Outcome:
+        """Makes requests, and says what came of them. Cancelled, they may have arrived."""
         rest = self._connection.rest
         if rest is None:
             return Unavailable(reason="not_connected", retry_after_s=NOT_CONNECTED_S)

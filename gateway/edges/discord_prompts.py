@@ -36,7 +36,7 @@ def prompt_of(
         guild_id=guild_id,
         text=message.content or "",
         mentions_bot=bot_id in (message.user_mentions or ()),
-        replies_to_bot=referenced is not None and _author_id(referenced) == bot_id,
+        replies_to_bot=referenced is not None and _is_ours(referenced, bot_id),
         from_bot=message.author.is_bot or message.webhook_id is not None,
         backfilled=backfilled,
     )
@@ -49,16 +49,19 @@ def echo_of(message: hikari.Message, bot_id: int) -> Echo | None:
     return Echo(nonce=message.nonce, channel_id=int(message.channel_id), message_id=int(message.id))
 
 
-def shown_of(message: hikari.Message, bot_id: int) -> ShownMessage:
-    """A message of the channel's history."""
+def shown_of(message: hikari.Message, own: frozenset[int]) -> ShownMessage:
+    """A message of the channel's history; `own` are the authors that are ours."""
     return ShownMessage(
         message_id=int(message.id),
         text=message.content or "",
-        is_own=int(message.author.id) == bot_id,
+        is_own=int(message.author.id) in own,
         nonce=message.nonce,
     )
 
 
-def _author_id(message: hikari.PartialMessage) -> int | None:
+def _is_ours(message: hikari.PartialMessage, bot_id: int) -> bool:
+    """Whether the bot wrote it, itself or as a persona: then its application made the webhook."""
     author = message.author
-    return int(author.id) if isinstance(author, hikari.User) else None
+    if isinstance(author, hikari.User) and int(author.id) == bot_id:
+        return True
+    return bool(message.webhook_id) and message.application_id == bot_id
