@@ -23,6 +23,7 @@ from ops.console.app import console_app
 from ops.console.desk import Desk
 from ops.replay.turns import Replays
 from shared.config import Settings
+from shared.edges.backlog import Backlog
 from shared.edges.credentials import CredentialStore
 from shared.errors import ConfigError, TurnfleetError
 from shared.logs import start_logs
@@ -95,8 +96,10 @@ async def _serve(access: Access, host: str, port: int, *, write: bool) -> None:
             replays=Replays(
                 link.records, link.queue, _now_ms, CredentialStore(link.redis, link.keys)
             ),
+            backlog=Backlog(link.redis, link.keys),
             now_ms=_now_ms,
             writable=writable,
+            sentry_url=link.settings.sentry_url,
         )
         listener = _listen(host, port)
         config = uvicorn.Config(

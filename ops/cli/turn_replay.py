@@ -209,6 +209,9 @@ def _row(candidate: Candidate, result: str) -> dict[str, object]:
 def _conclude(rows: list[dict[str, object]], is_named: bool, is_dry: bool) -> None:
     """Sums up on stderr, and ends with a code of its own where something is not as asked."""
     ready = sum(1 for row in rows if row["eligible"])
+    doubted = sum(1 for row in rows if row["result"] in {Reason.OPEN, Reason.SUPERSEDED})
+    if doubted:
+        say(f"{doubted} are left out: resolve their cause when it is mended, or give --anyway.")
     if is_dry:
         say(f"{ready} of {len(rows)} would be replayed; --yes does it.")
     elif rows:

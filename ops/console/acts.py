@@ -4,7 +4,9 @@ Comes in: forms of our own pages. Goes out: a redirect to where one sees what ca
 but logging in is refused where the console only shows.
 """
 
+import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Final
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -13,11 +15,16 @@ from starlette.responses import RedirectResponse, Response
 
 from ops.console.access import Access, is_own_form, let_in
 from ops.console.desk import Desk, desk_of
+from ops.console.failures import examined
 from ops.console.render import page
-from ops.replay.turns import Change, admitted
+from ops.replay.turns import Candidate, Change, admitted
 from ops.store.causes import Verdict, decide
+from ops.triage.causes import cause_of
 from shared.turns import Target
 
+AT_ONCE: Final = 20
+PACE_S: Final = 0.2
+"""Five a second, as the command does."""
 MUTE: timedelta = timedelta(hours=24)
 """What the button mutes for; `turnfleet errors mute --for` has any span."""
 _VERDICTS = ("open", "muted", "resolved")
@@ -36,6 +43,39 @@ async def judge(request: Request) -> Response:
     if desk.writable is not None:
         await decide(desk.writable, name, Verdict(status=status, muted_until=until, note=note), now)
     return RedirectResponse(f"/causes/{quote(name)}", 303)
+
+
+async def replay_cause(request: Request) -> Response:
+    """Replays failed turns of a cause, the oldest first, and shows what became of each.
+
+    Some at a time and at a pace: a provider that has just come back is not met by everything at
+    once. Pressed again it goes on; nothing is replayed twice.
+    """
+    desk, name = await _allowed(request), request.path_params["name"]
+    form = await request.form()
+    found = await cause_of(desk.database, name)
+    if found is None:
+        raise HTTPException(404, f"There is no cause {name}.")
+    change = Change(model=str(form.get("model") or "") or None, anyway=bool(form.get("anyway")))
+    seen = await examined(desk, found, change)
+    ready = [one for one in seen if one.reason is None]
+    rows = []
+    for number, candidate in enumerate(ready[:AT_ONCE]):
+        await asyncio.sleep(PACE_S if number else 0)
+        rows.append(_outcome(candidate, await admitted(desk.replays, candidate)))
+    rows += [_outcome(one, one.reason.value) for one in seen if one.reason is not None]
+    facts = {"cause": found, "results": rows, "left": max(0, len(ready) - AT_ONCE)}
+    return page(request, "replayed.html", facts)
+
+
+def _outcome(candidate: Candidate, result: str) -> dict[str, str]:
+    is_taken = result in _TAKEN
+    return {
+        "turn_id": candidate.turn_id,
+        "new_id": candidate.new_id if is_taken else "",
+        "result": result,
+        "why": candidate.why,
+    }
 
 
 async def replay(request: Request) -> Response:

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ops.console import acts, live, pages
+from ops.console import acts, failures, live, pages, turns
 from ops.console.access import Access, Gate
 from ops.console.desk import Desk
 from ops.console.render import page
@@ -32,12 +32,15 @@ def console_app(desk: Desk, access: Access) -> Starlette:
         routes=[
             *_with_twin("/", pages.now, twin="/now.json"),
             Route("/now.live", live.watch_now),
-            *_with_twin("/causes", pages.causes),
-            *_with_twin("/causes/{name:str}", pages.cause, twin="/causes/{name:str}.json"),
+            Route("/find", pages.find),
+            *_with_twin("/causes", failures.causes),
+            Route("/causes/{name:str}/replay", acts.replay_cause, methods=["POST"]),
+            *_with_twin("/causes/{name:str}", failures.cause, twin="/causes/{name:str}.json"),
             Route("/causes/{name:str}", acts.judge, methods=["POST"]),
-            *_with_twin("/errors", pages.errors),
-            *_with_twin("/turns", pages.turns),
-            *_with_twin("/turns/{turn_id:str}", pages.turn, twin="/turns/{turn_id:str}.json"),
+            *_with_twin("/errors", failures.errors),
+            *_with_twin("/errors/{name:str}", failures.error, twin="/errors/{name:str}.json"),
+            *_with_twin("/turns", turns.turns),
+            *_with_twin("/turns/{turn_id:str}", turns.turn, twin="/turns/{turn_id:str}.json"),
             Route("/turns/{turn_id:str}", acts.replay, methods=["POST"]),
             *_with_twin("/workers", pages.workers),
             *_with_twin("/channels", live.channels),

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from ops.replay.turns import Replays
 from ops.store.engine import Database
+from shared.edges.backlog import Backlog
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
@@ -25,8 +26,10 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     channel: LocalChannel
     database: Database
     replays: Replays
+    backlog: Backlog
     now_ms: Callable[[], int]
     writable: Database | None = None
+    sentry_url: str | None = None
 
     @property
     def may_write(self) -> bool:

@@ -15,8 +15,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from ops.console.desk import Desk, desk_of
-from ops.console.pages import now_facts, turn_row
+from ops.console.pages import now_facts
 from ops.console.render import html, page
+from ops.console.turns import turn_row
 from ops.replay.turns import FailedFilter
 from shared.edges.local_channel import local_turn_id
 from shared.errors import StoreError

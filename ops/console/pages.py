@@ -1,38 +1,57 @@
-"""The pages that show: Now, Causes, Cause, Errors, Turns, Turn, Workers.
+"""The pages about the whole: Now, Workers, and the field that finds things.
 
-Comes in: addresses; every filter is in them. Goes out: pages, each with a `.json` twin. What cannot
-be read now (no database yet) is said on the page, and the rest of it stands.
+Comes in: addresses. Goes out: pages, each with a `.json` twin. What cannot be read now (no database
+yet) is said on the page, and the rest of it stands.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 import msgspec
-import regex
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
+from ops.console.asking import ROWS, otherwise
 from ops.console.desk import Desk, desk_of
-from ops.console.drawing import timeline
 from ops.console.render import page
-from ops.replay.turns import Candidate, Change, FailedFilter, next_generation
-from ops.triage.causes import cause_of, facets, hourly, spikes, top_causes
-from ops.triage.errors import ErrorFilter, list_errors
+from ops.console.turns import turn_row
+from ops.replay.turns import FailedFilter
+from ops.triage.causes import Spike, hourly, spikes, top_causes
+from ops.triage.errors import ErrorFilter, find_error
 from ops.triage.rates import RateBy, rates
-from shared.edges.records import TurnRecord, story
+from shared.causes import Cause
+from shared.edges.backlog import Partition, Waiting
+from shared.edges.records import ProcessRecord
 from shared.errors import StoreError
-from shared.segments import TurnFailed
 
-ROWS: Final = 50
-SPAN: Final = "24h"
-_SPAN: Final = regex.compile(r"(\d{1,4})([mhdw])")
-_UNITS: Final = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-REPLAYABLE_ROWS: Final = 50
-"""Failed turns of a cause that a dry run looks at: the page must be quick."""
+WINDOW: Final = timedelta(minutes=10)
+FACTOR: Final = 3
+SLOW_DELIVERY_MS: Final = 10_000
+"""A finished segment that waits longer is a channel that sees nothing: the silence bound."""
+SLOW_REPORTS_MS: Final = 60_000
+"""A recorder writes each second; a report that waits longer waits for it, or for the database."""
+TOP_ROWS: Final = 8
 
-T = TypeVar("T")
+_ROLES: Final = (
+    ("worker", "No worker runs: prompts wait and nobody answers.", "turnfleet worker"),
+    ("gateway", "No gateway runs: prompts are not heard, replies not shown.", "turnfleet gateway"),
+    (
+        "recorder",
+        "No recorder runs: failures wait in Redis and are counted later.",
+        "turnfleet recorder",
+    ),
+)
+"""What each role's absence means, and what starts it."""
+
+
+class Alarm(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that somebody should look at now, with where to look, or what to run."""
+
+    what: str
+    link: str = ""
+    command: str = ""
 
 
 async def now(request: Request) -> Response:
@@ -41,106 +60,80 @@ async def now(request: Request) -> Response:
 
 
 async def now_facts(desk: Desk) -> dict[str, Any]:
-    """What the first page shows."""
+    """What the first page shows: first of all what is wrong."""
     moment = datetime.now(UTC)
-    trouble: list[str] = []
     hour_ago = moment - timedelta(hours=1)
-    window = timedelta(minutes=10)
-    found = await _or(spikes(desk.database, now=moment, window=window, factor=3), [], trouble)
-    model_rates = await _or(rates(desk.database, RateBy.MODEL, since=hour_ago), [], trouble)
+    trouble: list[str] = []
+    database = desk.database
+    found = await otherwise(spikes(database, now=moment, window=WINDOW, factor=FACTOR), [], trouble)
+    wanted = ErrorFilter(since=hour_ago, limit=TOP_ROWS)
+    top = await otherwise(top_causes(database, wanted, with_expected=True), [], trouble)
+    hours = await otherwise(hourly(database, [c.group_hash for c in top], moment), {}, trouble)
+    by_model = await otherwise(rates(database, RateBy.MODEL, since=hour_ago), [], trouble)
     failed = await desk.replays.failed(FailedFilter(), 10)
+    processes = await desk.records.processes()
+    partitions, reports = await desk.backlog.delivery(), await desk.backlog.reports()
+    buried = await desk.backlog.buried()
     return {
+        "alarms": alarms(processes, partitions, reports, buried, found, trouble),
         "load": await desk.records.load(),
-        "processes": await desk.records.processes(),
+        "processes": processes,
+        "waiting": {
+            "segments": sum(one.entries for one in partitions),
+            "delivery_ms": max((one.oldest_ms for one in partitions), default=0),
+            "reports": reports.entries,
+        },
+        "causes": [
+            msgspec.structs.asdict(one) | {"hours": hours.get(one.group_hash, [])} for one in top
+        ],
         "running": [turn_row(record) for record in (await desk.records.running())[:ROWS]],
         "failed": [turn_row(record) for record in reversed(failed)],
         "spikes": found,
-        "rates": [msgspec.structs.asdict(one) | {"per_1000": one.per_1000} for one in model_rates],
+        "rates": [msgspec.structs.asdict(one) | {"per_1000": one.per_1000} for one in by_model],
         "trouble": trouble[:1],
     }
 
 
-async def causes(request: Request) -> Response:
-    """The causes of a time, the most frequent first."""
-    desk, wanted, trouble = desk_of(request), _wanted(request), list[str]()
-    found = await _or(top_causes(desk.database, wanted), [], trouble)
-    names = [one.group_hash for one in found]
-    hours = await _or(hourly(desk.database, names, datetime.now(UTC)), {}, trouble)
-    rows = [msgspec.structs.asdict(one) | {"hours": hours.get(one.group_hash, [])} for one in found]
-    return page(request, "causes.html", {"causes": rows, "trouble": trouble[:1]})
+def alarms(
+    processes: Sequence[ProcessRecord],
+    partitions: Sequence[Partition],
+    reports: Waiting,
+    buried: int,
+    found: Sequence[Spike],
+    trouble: Sequence[str],
+) -> list[Alarm]:
+    """What is wrong now, the worst first."""
+    roles = {one.role for one in processes}
+    rows = [Alarm(what=what, command=run) for role, what, run in _ROLES if role not in roles]
+    rows += [
+        Alarm(what=f"{one.role}: {one.trouble}", link="/workers")
+        for one in processes
+        if one.trouble
+    ]
+    rows += [Alarm(what=one, command="turnfleet doctor") for one in trouble[:1]]
+    late_ms = max((one.oldest_ms for one in partitions), default=0)
+    if late_ms > SLOW_DELIVERY_MS:
+        what = f"A finished part of a reply has waited for {late_ms // 1000} s to be shown."
+        rows.append(Alarm(what=what, link="/workers"))
+    if reports.oldest_ms > SLOW_REPORTS_MS and "recorder" in roles:
+        what = f"{reports.entries} reports wait, the oldest for {reports.oldest_ms // 1000} s."
+        rows.append(Alarm(what=what, link="/workers"))
+    for one in found:
+        what = f"{one.error_type}: {one.errors} in 10 minutes, usually {_usual(one.usual)}."
+        rows.append(Alarm(what=what, link=f"/causes/{quote(one.group_hash)}"))
+    if buried:
+        rows.append(
+            Alarm(what=f"{buried} entries could not be read and were put aside.", link="/workers")
+        )
+    return rows
 
 
-async def cause(request: Request) -> Response:
-    """One cause: where it strikes, its last errors, what can be done."""
-    desk, name = desk_of(request), request.path_params["name"]
-    found = await cause_of(desk.database, name)
-    if found is None:
-        raise HTTPException(404, f"There is no cause {name}.")
-    since = datetime.now(UTC) - _span(request)
-    errors = await list_errors(desk.database, ErrorFilter(since=since, cause=name, limit=20))
-    failed = await desk.replays.failed(FailedFilter(cause=found.error_type), REPLAYABLE_ROWS)
-    seen = [await desk.replays.examine(one.turn_id, Change()) for one in failed]
-    facts = {
-        "cause": found,
-        "hours": (await hourly(desk.database, [name], datetime.now(UTC)))[name],
-        "facets": await facets(desk.database, name, since),
-        "errors": errors,
-        "replay": _counted(seen),
-        "replayable": [one.turn_id for one in seen if one.reason is None],
-    }
-    return page(request, "cause.html", facts)
-
-
-async def errors(request: Request) -> Response:
-    """Errors that need somebody, by any filter."""
-    trouble: list[str] = []
-    found = await _or(list_errors(desk_of(request).database, _wanted(request)), [], trouble)
-    return page(request, "errors.html", {"errors": found, "trouble": trouble[:1]})
-
-
-async def turns(request: Request) -> Response:
-    """Failed turns, expected failures too."""
-    values = request.query_params
-    since = datetime.now(UTC) - _span(request)
-    wanted = FailedFilter(
-        since_ms=int(since.timestamp() * 1000),
-        cause=values.get("cause") or None,
-        guild_id=_number(values.get("guild")),
-        provider=values.get("provider") or None,
-        model=values.get("model") or None,
-    )
-    found = await desk_of(request).replays.failed(wanted, ROWS)
-    rows = [turn_row(record) for record in reversed(found)]
-    return page(request, "turns.html", {"turns": rows})
-
-
-async def turn(request: Request) -> Response:
-    """One turn: its timeline, its failures, its replays."""
-    desk, turn_id = desk_of(request), request.path_params["turn_id"]
-    record = await desk.records.turn(turn_id)
-    if record is None:
-        raise HTTPException(404, f"Nothing is known of turn {turn_id} (any more).")
-    trouble: list[str] = []
-    since = datetime.now(UTC) - timedelta(days=4)
-    wanted = ErrorFilter(since=since, turn_id=turn_id, limit=ROWS)
-    marks = story(record, await desk.records.timeline(turn_id))
-    candidate = await desk.replays.examine(turn_id, Change())
-    follower = next_generation(turn_id)
-    facts = {
-        "turn": turn_row(record) | {"outcome": record.outcome, "event": record.event},
-        "marks": marks,
-        "errors": (await _or(list_errors(desk.database, wanted), [], trouble))[::-1],
-        "reason": candidate.reason,
-        "why": candidate.why,
-        "replayed_as": follower if await desk.records.state(follower) else None,
-        "trouble": trouble,
-    }
-    is_json = request.url.path.endswith(".json")
-    return page(request, "turn.html", facts if is_json else facts | {"drawing": timeline(marks)})
+def _usual(count: float) -> str:
+    return f"{count:.1f}" if count >= 0.1 else "none"
 
 
 async def workers(request: Request) -> Response:
-    """The processes of the fleet."""
+    """The processes of the fleet, and what waits between them."""
     desk = desk_of(request)
     found = sorted(await desk.records.processes(), key=lambda one: (one.role, one.started_ms))
     rows = [
@@ -151,72 +144,41 @@ async def workers(request: Request) -> Response:
         }
         for one in found
     ]
-    return page(request, "workers.html", {"processes": rows})
-
-
-def turn_row(record: TurnRecord) -> dict[str, Any]:
-    """A turn in a list."""
-    event = record.event if isinstance(record.event, TurnFailed) else None
-    return {
-        "turn_id": record.turn_id,
-        "state": record.state.value,
-        "cause": event.cause if event else None,
-        "report_id": event.report_id if event else None,
-        "at_ms": record.finished_ms or record.claimed_ms or record.enqueued_ms,
-        "provider": record.facts.provider,
-        "model": record.facts.model,
-        "guild_id": record.route.guild_id,
-        "channel_id": record.route.channel_id,
-        "is_local": record.route.front == "local",
-        "user_id": record.route.user_id,
-        "attempt": record.attempt,
-        "segments": record.seq,
-        "worker_id": record.worker_id,
-        "replay_of": record.facts.replay_of,
+    facts = {
+        "processes": rows,
+        "partitions": await desk.backlog.delivery(),
+        "reports": await desk.backlog.reports(),
+        "buried": await desk.backlog.buried(),
     }
+    return page(request, "workers.html", facts)
 
 
-async def _or(asked: Awaitable[T], otherwise: T, trouble: list[str]) -> T:
-    """The answer of the database; without one, a sentence for the page."""
-    try:
-        return await asked
-    except StoreError as exc:
-        trouble.append(str(exc))
-        return otherwise
+async def find(request: Request) -> Response:
+    """From a turn, an error, a guild, a cause, or words of a message to its page."""
+    return RedirectResponse(await _place(desk_of(request), request.query_params.get("q", "")), 303)
 
 
-def _counted(seen: list[Candidate]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for one in seen:
-        word = one.reason.value if one.reason else "can be replayed"
-        counts[word] = counts.get(word, 0) + 1
-    return counts
-
-
-def _wanted(request: Request) -> ErrorFilter:
-    values = request.query_params
-    return ErrorFilter(
-        since=datetime.now(UTC) - _span(request),
-        guild_id=_number(values.get("guild")),
-        cause=values.get("cause") or None,
-        provider=values.get("provider") or None,
-        model=values.get("model") or None,
-        text=values.get("text") or None,
-        limit=ROWS,
-    )
-
-
-def _span(request: Request) -> timedelta:
-    text = request.query_params.get("since") or SPAN
-    match = _SPAN.fullmatch(text)
-    if match is None:
-        raise HTTPException(400, "since: write 15m, 24h or 7d.")
-    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
-
-
-def _number(text: str | None) -> int | None:
+async def _place(desk: Desk, typed: str) -> str:
+    text = typed.strip()
     if not text:
-        return None
-    if not text.isdecimal() or not 0 < int(text[:20]) < 2**63:
-        raise HTTPException(400, "An id is a number.")
-    return int(text)
+        return "/"
+    if await desk.records.state(text) is not None:
+        return f"/turns/{quote(text)}"
+    if text in set(Cause):
+        return f"/causes?{urlencode({'all': 1, 'cause': text})}"
+    if text.isdecimal() and int(text[:20]) < 2**63:
+        return f"/turns?{urlencode({'since': '3d', 'guild': text})}"
+    try:
+        error = await find_error(desk.database, text)
+        if len(error) == 1:
+            return f"/errors/{quote(error[0].id)}"
+        wanted = ErrorFilter(cause=text, limit=2)
+        cause = await top_causes(desk.database, wanted, with_expected=True) if len(text) > 7 else []
+        if len(cause) == 1:
+            return f"/causes/{quote(cause[0].group_hash)}"
+        wanted = ErrorFilter(text=text, since=datetime.now(UTC) - timedelta(days=7), limit=1)
+        if await top_causes(desk.database, wanted):
+            return f"/errors?{urlencode({'since': '7d', 'text': text})}"
+    except StoreError:
+        pass  # without the database there are still the turns
+    return f"/turns?{urlencode({'since': '3d', 'text': text})}"

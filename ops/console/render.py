@@ -20,6 +20,7 @@ from ops.console.access import csrf_of, is_known
 from ops.console.desk import desk_of
 from ops.console.drawing import bar, sparkline
 from shared import __version__
+from shared.i18n import load_texts
 
 CELL_CHARS: Final = 300
 """Of a text in a table; its own page has the rest."""
@@ -40,6 +41,7 @@ _INLINE: Final = (
     (regex.compile(r"(?m)^#{1,3} (.+)$"), "strong"),
 )
 _MAX_JSON_INT: Final = 2**53
+_texts: Final = load_texts()
 
 
 def visible(value: object, limit_chars: int = TEXT_CHARS) -> str:
@@ -65,6 +67,38 @@ def moment(value: object) -> Markup:
     whole = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     shown = at.astimezone(UTC).strftime("%m-%d %H:%M:%S")
     return Markup('<time datetime="{}">{}</time>').format(whole, shown)
+
+
+def ago(value: object) -> Markup:
+    """How long ago it was, with the moment for whoever points at it."""
+    at = datetime.fromtimestamp(value / 1000, UTC) if isinstance(value, int) else value
+    if not isinstance(at, datetime):
+        return Markup("")
+    whole = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    passed_s = int((datetime.now(UTC) - at).total_seconds())
+    text = f"{span(passed_s)} ago" if passed_s > 0 else "now"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(whole, whole, text)
+
+
+def span(seconds: int) -> str:
+    """A time in its largest unit, of which there are at least two."""
+    for unit_s, word in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds // unit_s} {word}"
+    return f"{max(0, seconds)} s"
+
+
+def headline(cause: object) -> str:
+    """What a cause means, in a sentence; nothing for a word that the catalog does not have."""
+    key = f"failure.{cause}"
+    text = _texts.text(key)
+    return "" if text == key else text
+
+
+def facts(value: object) -> str:
+    """JSON as people read it, made harmless."""
+    encoded = msgspec.json.format(msgspec.json.encode(plain(value)), indent=2)
+    return visible(encoded.decode())
 
 
 def discord(text: str) -> Markup:
@@ -99,7 +133,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     filters = {"cell": cell, "visible": visible, "moment": moment, "discord": discord}
-    environment.filters |= filters | {"sparkline": sparkline}
+    environment.filters |= filters | {"sparkline": sparkline, "ago": ago, "span": span}
+    environment.filters |= {"headline": headline, "facts": facts}
     environment.globals |= {"bar": bar, "version": __version__}
     return environment
 

@@ -270,10 +270,10 @@ def _doubt(record: TurnRecord, change: Change, known: Evidence) -> tuple[Reason,
     if isinstance(event, TurnFailed) and change.target(target) == target:
         age_s = known.failing.get((event.cause, target.provider, target.model))
         if age_s is not None:
-            return Reason.OPEN, f"it failed again {age_s} s ago; resolve the cause, or --anyway"
+            return Reason.OPEN, f"it failed {age_s} s ago, and none succeeded since"
     later = known.answered.get(record.turn_id)
     if later is not None:
-        return Reason.SUPERSEDED, f"its person was answered in {later}; --anyway"
+        return Reason.SUPERSEDED, f"its person was answered since, in {later}"
     return None
 
 

@@ -145,6 +145,7 @@ turn_failures: Final = Table(
 Index("turn_failures_created", turn_failures.c.created_at)
 Index("turn_failures_cause", turn_failures.c.error_type, turn_failures.c.created_at)
 Index("turn_failures_guild", turn_failures.c.guild_id, turn_failures.c.created_at)
+Index("turn_failures_turn", turn_failures.c.turn_id)
 Index("turn_failures_group", turn_failures.c.group_hash, turn_failures.c.created_at)
 
 turn_stats: Final = Table(

@@ -40,7 +40,11 @@ _LOOK: Final = ("read what was said", "turnfleet errors list --cause {hash}")
 STEPS: Final[dict[Family, tuple[tuple[str, str], ...]]] = {
     Family.AUTH: (
         _KEYS,
-        ("put a working key in its place", "turnfleet creds add {provider} --owner {guild}"),
+        (
+            "put a working key in its place: a guild's or a person's so, the deployment's own in "
+            "the environment of the workers",
+            "turnfleet creds add {provider} --owner {guild}",
+        ),
         _REPLAY,
     ),
     Family.BILLING: (

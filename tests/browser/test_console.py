@@ -1,137 +1,201 @@
-"""The console in a real browser, over real processes: watched, talked in, and looked at.
+"""The console in a real browser, over real processes: clicked, typed into, and looked at.
 
-The pictures lie in the directory of the test (`--basetemp` keeps them): light, dark, and as wide as
-a phone.
+Pictures of every page, light, dark and as wide as a phone, lie in `artefacts/browser`.
 """
 
 import asyncio
 import os
 import re
-import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 import pytest
+from playwright.async_api import Page, expect
 
 from shared.turns import TurnState
-from tests.support.house import House, Process, house
-from tests.support.servers import RedisServer, free_port, running_server
+from tests.browser.conftest import EVIL, GUILDS, Stage
+from tests.support.console import LIMIT_MS, LIMIT_S, console, picture
+from tests.support.servers import RedisServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="package")]
 
-LIMIT_S = 60.0
-CHROMIUM = shutil.which("chromium")
-DARK = "--blink-settings=preferredColorScheme=0"
-PHONE = (400, 800)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with running_server("redis") as server:
-        yield server
-
-
-@asynccontextmanager
-async def console(home: House, url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A console process that may write, and a client of it."""
-    port = free_port()
-    environ = {name: text for name, text in os.environ.items() if "TURNFLEET" not in name}
-    environ |= {"TURNFLEET_REDIS_URL": url, "TURNFLEET_DATA_DIR": str(home.home)}
-    words = ["ops", "console", "--write", "--port", str(port)]
-    process = Process("console", words, environ, home.home)
-    process.start()
-    try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-            async with asyncio.timeout(LIMIT_S):
-                while True:
-                    try:
-                        await client.get("/healthz")
-                        break
-                    except httpx.TransportError:
-                        await asyncio.sleep(0.1)
-            yield client
-        assert process.stop() == 0
-    finally:
-        process.kill()
+PHONE = 390
+LOOKS = {"light": ("light", 1180), "dark": ("dark", 1180), "phone": ("light", PHONE)}
+PAGES = {
+    "now": "/",
+    "causes": "/causes?all=1",
+    "errors": "/errors",
+    "turns": "/turns",
+    "workers": "/workers",
+    "channels": "/channels",
+    "channel": "/channels/100",
+}
+expect.set_options(timeout=LIMIT_MS / 2)
 
 
-async def browse(home: Path, address: str, *options: str) -> str:
-    """Opens a page in Chromium. Returns what it printed."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    quiet = ["no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]
-    quiet += ["disable-background-networking", "disable-component-update", "hide-scrollbars"]
-    process = await asyncio.create_subprocess_exec(
-        *(CHROMIUM, "--headless", *(f"--{word}" for word in quiet)),
-        *(f"--user-data-dir={home / 'browser'}", *options, address),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    async with asyncio.timeout(LIMIT_S):
-        out, _ = await process.communicate()
-    return out.decode()
+async def press(page: Page, key: str) -> None:
+    """A key, when the page's script is there to hear it."""
+    await page.wait_for_load_state()
+    await page.keyboard.press(key)
 
 
-async def send(client: httpx.AsyncClient, channel: int, text: str, model: str) -> None:
-    path = f"/channels/{channel}"
-    form = {
-        "csrf": await form_mark(client, path),
-        "text": text,
-        "provider": "rehearsal",
-        "model": model,
-    }
-    assert (await client.post(path, data=form)).status_code == 303
+async def addresses(page: Page) -> dict[str, str]:
+    """Every page, with a cause, an error and a turn as links lead there."""
+    found = dict(PAGES)
+    for name, start, path in (
+        ("cause", "/causes", "/causes/"),
+        ("error", "/errors", "/errors/"),
+        ("turn", "/turns?cause=invalid_key", "/turns/"),
+    ):
+        await page.goto(start)
+        link = page.locator(f'tbody a[href^="{path}"]').first
+        found[name] = await link.get_attribute("href") or ""
+    return found
 
 
-async def test_a_turn_is_sent_watched_found_and_replayed(server: RedisServer, tmp_path: Path):
-    async with house(server.url, workers=1) as home, console(home, server.url) as client:
-        await send(client, 5, "hello", "plain")
-        async with client.stream("GET", "/channels/5.live", timeout=LIMIT_S) as events:
-            async for line in events.aiter_lines():
-                if "nothing leaves this machine" in line:
-                    break
-        await send(client, 6, "<script>document.title = 'obeyed'</script>", "invalid_key")
-        turn_id = await failed_turn(client)
-        base = str(client.base_url)
-        page = await browse(tmp_path, f"{base}/channels/6", "--dump-dom")
-        assert "obeyed'&lt;/script" in page
-        assert "<title>obeyed" not in page
-        for name, path, size, more in (
-            ("now-light", "/", (1100, 900), []),
-            ("turn-dark", f"/turns/{turn_id}", (1100, 900), [DARK]),
-            ("turn-phone", f"/turns/{turn_id}", PHONE, []),
-            ("causes-dark", "/causes", (1100, 500), [DARK]),
-        ):
-            picture = tmp_path / f"{name}.png"
-            options = [f"--screenshot={picture}", f"--window-size={size[0]},{size[1]}", *more]
-            await browse(tmp_path, f"{base}{path}", *options)
-            assert picture.stat().st_size > 10_000
-        form = {"csrf": await form_mark(client, f"/turns/{turn_id}"), "model": "plain"}
-        answer = await client.post(f"/turns/{turn_id}", data=form)
-        assert answer.headers["location"] == f"/turns/{turn_id}.2"
+@pytest.mark.parametrize("look", LOOKS)
+async def test_every_page_is_whole_in_every_look(stage: Stage, look: str):
+    scheme, width = LOOKS[look]
+    async with stage.visit(scheme=scheme, width=width) as page:
+        for name, path in (await addresses(page)).items():
+            await page.goto(path)
+            await expect(page.locator("h1")).to_be_visible()
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
+            assert "obeyed" not in await page.title()
+            assert "\u202e" not in await page.content()
+            path_of_picture = await picture(page, f"{name}-{look}")
+            assert path_of_picture.stat().st_size > 5_000
+            ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert ground == ("rgb(21, 24, 27)" if scheme == "dark" else "rgb(251, 251, 250)")
+
+
+async def test_a_turn_is_sent_and_watched_by_keys_alone(stage: Stage):
+    async with stage.visit() as page:
+        await page.goto("/channels")
+        await page.get_by_role("link", name="Open a new channel").press("Enter")
+        await expect(page.get_by_role("textbox", name="Say")).to_be_focused()
+        await page.keyboard.type("hello *there*")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".talk")).to_contain_text("nothing leaves this machine")
+        await expect(page.locator("article.person em")).to_have_text("there")
+        await expect(page.get_by_role("textbox", name="Say")).to_have_value("")
+        await picture(page, "talk")
+        await page.keyboard.press("Tab")
+        await page.locator("article.person a").click()
+        await expect(page.locator("h1")).to_contain_text("done")
+        await expect(page.locator("svg.timeline")).to_be_visible()
+
+
+async def test_from_the_first_page_to_the_repair_in_three_clicks(stage: Stage):
+    async with stage.visit() as page:
+        await page.goto("/")
+        await page.get_by_role("link", name="invalid_key").first.click()
+        await expect(page.locator(".lead")).to_have_text(
+            "The provider does not accept the API key."
+        )
+        for guild in GUILDS:
+            await expect(page.get_by_role("link", name=f"guild {guild}")).to_be_visible()
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        command = page.locator(".steps code").last
+        await command.click()
+        copied = await page.evaluate("navigator.clipboard.readText()")
+        assert copied == "turnfleet turns replay --cause invalid_key --dry-run"
+        await page.get_by_role("link", name=f"guild {GUILDS[0]}").click()
+        await expect(page.locator("tbody tr")).to_have_count(1)
+
+
+async def test_a_failed_turn_is_found_resolved_and_replayed(stage: Stage):
+    async with stage.visit() as page:
+        await page.goto("/")
+        await press(page, "/")
+        await page.keyboard.type("unknown_model")
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(re.compile(r"/errors\?.*text=unknown_model"))
+        await press(page, "j")
+        await expect(page.locator("tbody tr").first).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("h1")).to_contain_text("model_not_found")
+        await page.locator("dd a[href^='/turns/']").first.click()
+        turn_id = (await page.locator("h1").inner_text()).split()[0]
+        await page.get_by_label("another model").fill("plain")
+        await page.get_by_role("button", name="Replay").dblclick()
+        await expect(page).to_have_url(re.compile(re.escape(f"/turns/{turn_id}.2")))
         async with asyncio.timeout(LIMIT_S):
-            while await home.records.state(f"{turn_id}.2") is not TurnState.DONE:
+            while await stage.home.records.state(f"{turn_id}.2") is not TurnState.DONE:
                 await asyncio.sleep(0.1)
+        await page.reload()
+        await expect(page.locator("h1")).to_contain_text("done")
+        assert await stage.home.records.state(f"{turn_id}.3") is None
+        await page.locator("dd a", has_text=turn_id).first.click()
+        await expect(page.get_by_text("Not now: already replayed.")).to_be_visible()
 
 
-async def form_mark(client: httpx.AsyncClient, path: str) -> str:
-    mark = re.search(r'name="csrf" value="(\w+)"', (await client.get(path)).text)
-    assert mark is not None
-    return mark[1]
+async def test_a_cause_is_resolved_and_its_turns_replayed_once(stage: Stage):
+    async with stage.visit() as page:
+        await page.goto("/causes")
+        await page.get_by_role("link", name="invalid_key").click()
+        await page.get_by_label("note").fill("new key")
+        await page.get_by_role("button", name="Resolve").click()
+        await expect(page.locator("h1")).to_contain_text("resolved")
+        await expect(page.get_by_text("new key")).to_be_visible()
+        await expect(page.locator(".tiles li", has_text="can be replayed")).to_contain_text("3")
+        for count in (3, 0):
+            await page.get_by_label("another model").fill("plain")
+            await page.get_by_role("button", name="Replay").click()
+            await expect(page.locator(".lead")).to_contain_text(f"{count} of 3 turns run again")
+            await picture(page, f"replayed-{count}")
+            await page.get_by_role("link", name="Back to the cause").click()
+        async with asyncio.timeout(LIMIT_S):
+            while len(await stage.home.channel.messages(100)) < 3:
+                await asyncio.sleep(0.1)
+        assert (await stage.home.channel.messages(100))[0].text == EVIL
 
 
-async def failed_turn(client: httpx.AsyncClient) -> str:
-    """The failed turn, when its error has become a row of its cause."""
-    async with asyncio.timeout(LIMIT_S):
-        while True:
-            causes = (await client.get("/causes.json?cause=invalid_key")).json()["causes"]
-            turns = (await client.get("/turns.json?cause=invalid_key")).json()["turns"]
-            if causes and turns:
-                return str(turns[0]["turn_id"])
-            await asyncio.sleep(0.2)
+async def test_a_filter_stands_in_the_address_and_can_be_cleared(stage: Stage):
+    async with stage.visit() as page:
+        await page.goto("/turns")
+        await press(page, "f")
+        await page.get_by_label("cause").fill("context_overflow")
+        await page.get_by_label("cause").press("Enter")
+        await expect(page).to_have_url(re.compile("cause=context_overflow"))
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await page.get_by_role("link", name="clear").click()
+        await expect(page.locator("tbody tr").nth(3)).to_be_visible()
+        for key, title in (("1", "Now"), ("2", "Causes"), ("5", "Workers")):
+            await press(page, key)
+            await expect(page.locator("h1")).to_have_text(title)
+
+
+async def test_the_first_page_shows_what_happens_without_a_reload(stage: Stage):
+    async with stage.visit() as page:
+        await page.goto("/")
+        turn_id = await stage.say("context_overflow", channel=120)
+        await expect(page.get_by_role("link", name=turn_id)).to_be_visible()
+
+
+async def test_without_scripts_everything_is_there(stage: Stage):
+    context = await stage.browser.new_context(base_url=stage.base, java_script_enabled=False)
+    page = await context.new_page()
+    await page.goto("/channels/130")
+    await page.locator("textarea").fill("hello")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator("article.person")).to_contain_text("hello")
+    await context.close()
+
+
+async def test_a_console_with_a_token_asks_for_it(stage: Stage, server: RedisServer):
+    token = "a-long-token-for-tests"
+    async with console(stage.home, server.url, TURNFLEET_CONSOLE_TOKEN=token) as base:
+        context = await stage.browser.new_context(base_url=base)
+        page = await context.new_page()
+        await page.goto("/causes")
+        await picture(page, "login")
+        for given, title in (("wrong", "Log in"), (token, "Now")):
+            await page.get_by_label("token").fill(given)
+            await page.keyboard.press("Enter")
+            await expect(page.locator("h1")).to_have_text(title)
+        await expect(page.get_by_text("read only")).to_be_visible()
+        await context.close()
 
 
 @pytest.mark.parametrize(

@@ -28,14 +28,32 @@ for (const form of document.querySelectorAll("form[data-say]")) {
   });
 }
 
+// A command is copied by a click or by Enter; where the browser refuses, it is selected.
+function copy(code) {
+  const range = document.createRange();
+  range.selectNodeContents(code);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+  const done = () => {
+    code.classList.add("copied");
+    setTimeout(() => code.classList.remove("copied"), 1500);
+  };
+  if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(done, () => {});
+}
+document.addEventListener("click", (event) => {
+  const code = event.target.closest("[data-copy]");
+  if (code) copy(code);
+});
+
 let row = -1;
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
   const pages = [...document.querySelectorAll("nav a")];
   const rows = [...document.querySelectorAll("tbody tr")];
-  if (event.key === "/") {
-    const field = document.querySelector("form.filter input");
-    if (field) { event.preventDefault(); field.focus(); }
+  const field = { "/": "form.find input", f: "form.filter input" }[event.key];
+  if (field) {
+    const input = document.querySelector(field);
+    if (input) { event.preventDefault(); input.focus(); input.select(); }
   } else if (pages[event.key - 1]) {
     location.href = pages[event.key - 1].href;
   } else if ((event.key === "j" || event.key === "k") && rows.length) {

@@ -18,9 +18,10 @@ from ops.store.errors import write_reports
 from ops.triage.causes import top_causes
 from ops.triage.errors import ErrorFilter
 from shared.config import Settings
+from shared.edges.backlog import Backlog
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
-from shared.edges.records import TurnRecords
+from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import connect
 from shared.keys import Keys
 from shared.messages import Message, Role
@@ -83,6 +84,7 @@ class Stage:
             channel=self.channel,
             database=self.database,
             replays=Replays(self.records, self.queue, lambda: time.time_ns() // 1_000_000),
+            backlog=Backlog(self.redis, self.keys),
             now_ms=lambda: time.time_ns() // 1_000_000,
             writable=self.database if write else None,
         )
@@ -112,7 +114,8 @@ async def test_each_page_and_its_twin_show_a_failed_turn_safely(stage: Stage):
     await stage.channel.say(5, HOSTILE)
     name, _ = await stage.cause()
     async with stage.visit() as client:
-        for path in (*PAGES, f"/causes/{name}", "/turns/l5"):
+        (error,) = (await client.get("/errors.json")).json()["errors"]
+        for path in (*PAGES, f"/causes/{name}", f"/errors/{error['id']}", "/turns/l5"):
             answer = await client.get(path)
             assert answer.status_code == 200, path
             assert "alert(1)</script>" not in answer.text, path
@@ -179,6 +182,77 @@ async def test_a_cause_is_resolved_and_reopened(stage: Stage):
         assert wrong.status_code == 400
 
 
+async def test_a_cause_is_replayed_from_its_page_once_for_each_turn(stage: Stage):
+    await stage.fail()
+    await write_reports(stage.database, [a_report(turn_id="l5")], datetime.now(UTC))
+    name, _ = await stage.cause()
+    async with stage.visit() as client:
+        page = (await client.get(f"/causes/{name}")).text
+        assert "cause still open" in page
+        form = {"csrf": await csrf(client, f"/causes/{name}")}
+        path = f"/causes/{name}/replay"
+        for more, result, count in (
+            ({}, "cause still open", 0),
+            ({"anyway": "1"}, "accepted", 1),
+            ({"anyway": "1"}, "already replayed", 0),
+        ):
+            shown = (await client.post(path, data=form | more)).text
+            assert result in shown
+            assert f"{count} of 1 turns" in shown
+        assert (await client.post("/causes/none/replay", data=form)).status_code == 404
+    assert await stage.records.state("l5.3") is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "place"),
+    [
+        ("l5", "/turns/l5"),
+        ("invalid_key", "/causes?all=1&cause=invalid_key"),
+        ("4242", "/turns?since=3d&guild=4242"),
+        ("alert(1)", "/errors?since=7d&text=alert%281%29"),
+        ("no such words", "/turns?since=3d&text=no+such+words"),
+        ("", "/"),
+    ],
+)
+async def test_the_field_finds_what_is_typed(stage: Stage, typed: str, place: str):
+    await stage.fail()
+    async with stage.visit() as client:
+        answer = await client.get("/find", params={"q": typed})
+        assert answer.headers["location"] == place
+        assert (await client.get(place)).status_code == 200
+
+
+async def test_the_field_finds_errors_and_causes_by_a_part(stage: Stage):
+    await stage.fail()
+    name, _ = await stage.cause()
+    async with stage.visit() as client:
+        (error,) = (await client.get("/errors.json")).json()["errors"]
+        for part, place in ((error["id"][-10:], f"/errors/{error['id']}"), (name[:9], name)):
+            answer = await client.get("/find", params={"q": part})
+            assert answer.headers["location"].endswith(place)
+
+
+async def test_the_first_page_says_what_is_wrong(stage: Stage):
+    async with stage.visit() as client:
+        alarms = [one["what"] for one in (await client.get("/now.json")).json()["alarms"]]
+        assert [what.split(":")[0] for what in alarms] == [
+            *("No worker runs", "No gateway runs", "No recorder runs")
+        ]
+        now_ms = time.time_ns() // 1_000_000
+        for role in ("worker", "gateway", "recorder"):
+            one = this_process(f"{role}-1", role, started_ms=now_ms, now_ms=now_ms)
+            await stage.records.report_process(one)
+        assert "All is well" in (await client.get("/")).text
+        late = f"{now_ms - 90_000}-0"
+        await stage.redis.xadd(stage.keys.out(1), {"x": "1"}, id=late)
+        await stage.redis.xadd(stage.keys.errors, {"v": "1"}, id=late)
+        await stage.redis.xadd(stage.keys.buried, {"v": "1"})
+        await write_reports(stage.database, [a_report() for _ in range(12)], datetime.now(UTC))
+        facts = (await client.get("/now.json")).json()
+        assert len(facts["alarms"]) == 4
+        assert facts["waiting"]["delivery_ms"] >= 90_000
+
+
 async def test_talk_arrives_in_the_channel(stage: Stage):
     async with stage.visit() as client:
         form = {"csrf": await csrf(client, "/channels/9"), "text": "hello"}
@@ -239,6 +313,7 @@ async def test_every_answer_has_the_policy_and_foreign_names_get_none(stage: Sta
         ("/turns?guild=abc", 400),
         ("/turns/l404", 404),
         ("/causes/none", 404),
+        ("/errors/none", 404),
         ("/channels/open?id=x", 400),
         (f"/channels/{2**63}", 404),
         ("/static/../access.py", 404),

@@ -1,4 +1,4 @@
-"""Builds error_group_aliases and redis_mirror, and finds the failures of a cause by time."""
+"""Builds error_group_aliases and redis_mirror, and finds failures by cause and turn."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    """Makes both tables and the index."""
+    """Makes both tables and the indexes."""
     op.create_table(
         "error_group_aliases",
         sa.Column("from_hash", sa.Text, nullable=False),
@@ -32,4 +32,5 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("key", "field", name=op.f("redis_mirror_pkey")),
         sqlite_strict=True,
     )
+    op.create_index("turn_failures_turn", "turn_failures", ["turn_id"])
     op.create_index("turn_failures_group", "turn_failures", ["group_hash", "created_at"])
