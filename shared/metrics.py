@@ -71,7 +71,9 @@ def _seconds(name: str, says: str, by: tuple[str, ...], *labels: str) -> Metric:
 
 
 BUILD: Final = _gauge("build_info", "1, with the version that runs.", _ALL, "version")
-LOOP_LAG: Final = _gauge("event_loop_lag_seconds", "How late the loop was lately.", _ALL)
+LOOP_LAG: Final = _gauge(
+    "event_loop_lag_seconds", "How late the loop was lately.", ("gateway", "worker")
+)
 LOG_DROPS: Final = _gauge("log_drops", "Log lines lost to a blocked stdout, since the start.", _ALL)
 REPORTS_LOST: Final = _gauge(
     "error_reports_lost", "Reports that neither Redis nor the disk took, since the start.", _ALL

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -77,6 +78,17 @@ class Cluster:
             await client.aclose()
         assert state is not None
         return state
+
+    async def ledger(self) -> int:
+        """The turns that the recorder has written down."""
+        url = self.settings_of("recorder").database_url
+        assert url is not None
+        connection = await asyncpg.connect(url.replace("+asyncpg", ""))
+        try:
+            count: int = await connection.fetchval("SELECT count(*) FROM usage_ledger")
+        finally:
+            await connection.close()
+        return count
 
     def refused(self) -> list[object]:
         """What Redis refused."""
@@ -161,10 +173,14 @@ async def test_every_container_starts_is_probed_answers_and_ends(cluster: Cluste
     gateway, worker = cluster.pods["gateway"], cluster.pods["worker"]
     status, text = await asyncio.to_thread(gateway.answer, "/scale")
     assert (status, json.loads(text)) == (200, {"backlog": 0, "queued": 0, "running": 0})
-    await asyncio.to_thread(measured, worker, 'turnfleet_turns_total{model="plain",outcome="done"')
-    await asyncio.to_thread(measured, gateway, 'turnfleet_admissions_total{answer="accepted"} 1.0')
-    await asyncio.to_thread(measured, gateway, "turnfleet_delivery_lag_seconds_count")
-    await asyncio.to_thread(measured, cluster.pods["recorder"], "turnfleet_reports_persisted 1.0")
+    for pod, line in (
+        (worker, r'turnfleet_turns_total\{model="plain",outcome="done".* 1'),
+        (gateway, r'turnfleet_admissions_total\{answer="accepted"\} 1'),
+        (gateway, r"turnfleet_delivery_lag_seconds_count [1-9]"),
+        (cluster.pods["recorder"], r"turnfleet_errors_persist_lag_seconds 0.0"),
+    ):
+        await asyncio.to_thread(measured, pod, line)
+    assert await cluster.ledger() == 1
     token = cluster.settings_of("console").console_token
     status, page = await asyncio.to_thread(
         cluster.pods["console"].answer, "/turns", Authorization=f"Bearer {token}"
@@ -180,7 +196,11 @@ async def test_every_container_starts_is_probed_answers_and_ends(cluster: Cluste
 
 def measured(pod: Pod, line: str) -> None:
     """Waits until a pod's metrics have the line; nothing private is in them."""
-    wait_for(lambda: line in pod.answer("/metrics")[1], LIMIT_S)
+    try:
+        wait_for(lambda: re.search(line, pod.answer("/metrics")[1]) is not None, LIMIT_S)
+    except AssertionError:
+        shown = pod.answer("/metrics")[1] + pod.log.read_text()[-2000:]
+        pytest.fail(f"{pod.name} does not show {line}:\n{shown}")
     text = pod.answer("/metrics")[1]
     assert PROMPT not in text
     assert "password" not in text

@@ -18,7 +18,7 @@ from shared.turns import Target, TurnState
 from tests.support.acl import Guarded, guarded_server
 from tests.support.house import AS_USUAL, House, Process
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.faults
 
 GUILD, LIMIT_S = 777, 90.0
 TOOLS = '{"*": ["calculate"]}'
@@ -148,7 +148,7 @@ async def fetched(url: str) -> int | None:
         return None
 
 
-@pytest.mark.parametrize("flavor", ["redis", pytest.param("valkey", marks=pytest.mark.faults)])
+@pytest.mark.parametrize("flavor", ["redis", "valkey"])
 async def test_nothing_of_the_whole_work_is_refused(flavor: str, tmp_path: Path):
     with guarded_server(flavor, tmp_path) as guarded:
         async with GuardedHouse(guarded, tmp_path) as home:
