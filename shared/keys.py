@@ -70,6 +70,8 @@ HISTORY_TTL_MS: Final = 24 * 3_600_000
 """A channel's latest messages after the last one: a conversation is over after a night."""
 DETAILS_TTL_MS: Final = 72 * 3_600_000
 """What replies noted for later turns, at most; guilds may keep less."""
+CONTEXT_START_TTL_MS: Final = 7 * 24 * 3_600_000
+"""That a channel began afresh: longer than its history lives, for what replies lead back to."""
 TOLD_TTL_MS: Final = 3_600_000
 """How long a channel is not told the same again: an outage of a model is one event."""
 ASKED_TTL_MS: Final = 15 * 60_000
@@ -81,7 +83,6 @@ RECENT_MAX_TURNS: Final = 20
 ARQ_JOB: Final = "arq:job:"
 """arq's own prefix of a job. arq knows no cells; a turn id is unique in the whole server."""
 RECORDER_GROUP: Final = "recorder"
-OPERATORS_GROUP: Final = "operators"
 OPERATORS_GROUP: Final = "operators"
 
 
@@ -143,6 +144,10 @@ class Keys:
     def thoughts(self, turn_id: str) -> str:
         """What the model thought before a reply (string). Private."""
         return f"{self.prefix}thoughts:{turn_id}"
+    def context_start(self, channel_id: int) -> str:
+        """The id of a message; the model reads nothing of the channel before it (string)."""
+        return f"{self.prefix}start:{channel_id}"
+
     def told(self, channel_id: int, word: str) -> str:
         """The mark that a channel was told something lately (string)."""
         return f"{self.prefix}told:{channel_id}:{word}"
@@ -318,15 +323,6 @@ class Keys:
         return f"{self.prefix}alerted:{name}"
 
     @property
-    def alerts(self) -> str:
-        """What operators should look at now (stream, no TTL, the newest `ALERTS_MAX`)."""
-        return f"{self.prefix}alerts"
-
-    def alert_mark(self, name: str) -> str:
-        """The mark that this alert was raised lately (string)."""
-        return f"{self.prefix}alerted:{name}"
-
-    @property
     def failed(self) -> str:
         """Failed turns by time (sorted set, score = milliseconds)."""
         return f"{self.prefix}failed"
@@ -428,6 +424,22 @@ class Keys:
     def credential_loans(self) -> str:
         """Which supporter's credential a guild uses, by `guild:provider` (hash, no TTL)."""
         return f"tfsec:{{{self.cell}}}:loan"
+
+    @property
+    def mirrored(self) -> str:
+        """The mark of the mirror that the database keeps of this server (string, no TTL)."""
+        return f"{self.prefix}mirrored"
+
+    @property
+    def durable(self) -> tuple[str, ...]:
+        """What is kept nowhere else, and so is mirrored into the database."""
+        return (
+            self.choices,
+            self.credentials,
+            self.credential_pauses,
+            self.credential_loans,
+            self.credential_audit,
+        )
 
     @property
     def credential_audit(self) -> str:
