@@ -30,7 +30,8 @@ def turn_id_of(prompt: Prompt) -> str:
     >>> turn_id_of(Prompt(front=Front.DISCORD, message_id=7, channel_id=1, user_id=2, text=""))
     'm7'
     """
-    return f"{_ID_PREFIXES[prompt.front]}{prompt.message_id}"
+    return prompt.turn_id or f"{_ID_PREFIXES[prompt.front]}{prompt.message_id}"
+
 
 
 def route_of(prompt: Prompt) -> Route:

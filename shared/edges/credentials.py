@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from nacl.public import PrivateKey
+from nacl.public import PrivateKey, PublicKey
 from redis.asyncio import Redis
 from redis.exceptions import WatchError
 
@@ -20,11 +20,13 @@ from shared.config import Settings, data_dir
 from shared.edges.redis import CALL_TIMEOUT_S, translated, within
 from shared.errors import ConfigError, CredentialError
 from shared.keys import CREDENTIAL_AUDIT_MAX, Keys
-from shared.sealed import CredentialRef, private_keys_of
+from shared.sealed import CredentialRef, private_keys_of, public_key_of
 from shared.turns import CredentialSource
 
 OPENING_KEYS_FILE: Final = "opening.keys"
 """In the data directory, where no other file is named."""
+SEALING_SUFFIX: Final = ".public"
+"""Of the file beside it that holds the public half of the newest key."""
 
 
 class StoredCredential(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -243,13 +245,39 @@ def load_opening_keys(path: Path) -> list[PrivateKey]:
         raise ConfigError(f"the opening keys in {path} cannot be read") from exc
 
 
+def load_sealing_key(settings: Settings) -> PublicKey | None:
+    """The public half of the newest opening key, where it lies beside them on this machine.
+
+    A gateway reads this file and not the other: whoever takes it over must find no opening key.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    path = opening_keys_path(settings).with_suffix(SEALING_SUFFIX)
+    try:
+        return public_key_of(path.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"the sealing key in {path} cannot be read") from exc
+
+
 def save_opening_keys(path: Path, keys: list[PrivateKey]) -> None:
-    """Writes the file anew, whole or not at all, for its owner only. Raises `ConfigError`."""
+    """Writes the file anew, whole or not at all, for its owner only. Raises `ConfigError`.
+
+    The public half of the newest key is written beside it, for gateways.
+    """
     lines = "".join(f"{bytes(key).hex()}\n" for key in keys)
+    _write(path, lines)
+    if keys:
+        _write(path.with_suffix(SEALING_SUFFIX), f"{bytes(keys[0].public_key).hex()}\n")
+
+
+def _write(path: Path, text: str) -> None:
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
         with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(lines)
+            file.write(text)
             file.flush()
             os.fsync(handle)
         Path(name).replace(path)

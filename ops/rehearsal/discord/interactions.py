@@ -92,11 +92,10 @@ class Interactions:
         channel_id: int,
         user: User,
         command: str,
-        /,
+        options: dict[str, str],
         *,
         rights: int = 0,
         locale: str = "en-US",
-        **options: str,
     ) -> Asked:
         """A person gives a command; a space in its name parts the subcommand."""
         first, _, rest = command.partition(" ")
@@ -140,11 +139,10 @@ class Interactions:
         channel_id: int,
         user: User,
         custom_id: str,
-        /,
+        values: dict[str, str],
         *,
         rights: int = 0,
         locale: str = "en-US",
-        **values: str,
     ) -> Asked:
         """A person sends a form."""
         rows: list[Json] = [

@@ -1,0 +1,117 @@
+"""Admission with a key: every turn is told whose credential it runs on, and is found again.
+
+Comes in: requests on their way to the queue. Goes out: the same with a credential's reference, and
+a note of the channel's latest turns for commands. `gateway.app` puts it before the queue.
+"""
+
+import logging
+from typing import Final, Protocol
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.edges.answers import Admission
+from shared.edges.credentials import CredentialStore
+from shared.edges.redis import within
+from shared.errors import StoreError
+from shared.keys import RECENT_MAX_TURNS, RECENT_TTL_MS, Keys
+from shared.turns import CredentialSource, TurnRequest
+
+logger = logging.getLogger(__name__)
+
+_TAKEN: Final = frozenset({Admission.ACCEPTED, Admission.DUPLICATE})
+
+
+class Queue(Protocol):
+    """What stands behind. Every call may raise `StoreUnavailable` and be repeated."""
+
+    async def admit(self, request: TurnRequest) -> str:
+        """Takes a turn, or says why not."""
+        ...
+
+    async def is_blocked(self, channel_id: int) -> bool:
+        """Whether the channel refused us not long ago."""
+        ...
+
+    async def decline(self, turn_id: str) -> None:
+        """Notes that a prompt was answered with a notice."""
+        ...
+
+    async def is_known(self, turn_id: str) -> bool:
+        """Whether a prompt became a turn or was declined."""
+        ...
+
+    async def server_id(self) -> str:
+        """Which run of which server answers."""
+        ...
+
+
+class KeyedAdmissions:
+    """Admissions that choose a credential.
+
+    Args:
+        queue: what takes the turns.
+        credentials: of the cell.
+        redis: a client for short commands.
+        keys: the cell's keys.
+    """
+
+    def __init__(
+        self, queue: Queue, credentials: CredentialStore, redis: Redis, keys: Keys
+    ) -> None:
+        self._queue = queue
+        self._credentials = credentials
+        self._redis = redis
+        self._keys = keys
+
+    async def admit(self, request: TurnRequest) -> str:
+        """Takes a turn, or says why not. One that names a credential keeps it: it is a replay."""
+        if request.credential is None:
+            request = await self._keyed(request)
+        answer = await self._queue.admit(request)
+        if answer in _TAKEN:
+            await self._note(request)
+        return answer
+
+    async def is_blocked(self, channel_id: int) -> bool:
+        """Whether the channel refused us not long ago."""
+        return await self._queue.is_blocked(channel_id)
+
+    async def decline(self, turn_id: str) -> None:
+        """Notes that a prompt was answered with a notice."""
+        await self._queue.decline(turn_id)
+
+    async def is_known(self, turn_id: str) -> bool:
+        """Whether a prompt became a turn or was declined."""
+        return await self._queue.is_known(turn_id)
+
+    async def server_id(self) -> str:
+        """Which run of which server answers."""
+        return await self._queue.server_id()
+
+    async def _keyed(self, request: TurnRequest) -> TurnRequest:
+        route, provider = request.route, request.target.provider
+        ref = await self._credentials.choose(
+            provider, user_id=route.user_id, guild_id=route.guild_id
+        )
+        if ref is None:
+            return msgspec.structs.replace(request, credential_source=CredentialSource.SERVER)
+        return msgspec.structs.replace(
+            request,
+            credential=str(ref),
+            credential_source=ref.scope,
+            # A credential is good at its own provider; at another one the turn would only fail.
+            fallbacks=tuple(one for one in request.fallbacks if one.provider == provider),
+        )
+
+    async def _note(self, request: TurnRequest) -> None:
+        """Remembers the turn for `/stop` and `/retry`; without it they find one turn less."""
+        key = self._keys.recent_turns(request.route.channel_id)
+        try:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                pipe.lpush(key, request.turn_id)
+                pipe.ltrim(key, 0, RECENT_MAX_TURNS - 1)
+                pipe.pexpire(key, RECENT_TTL_MS)
+                await within(pipe.execute())
+        except StoreError as exc:
+            logger.debug("admission.unnoted", extra={"error": str(exc)})

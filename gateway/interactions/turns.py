@@ -1,0 +1,132 @@
+"""Turns by button and command: stop, retry, continue.
+
+Comes in: asks, acknowledged already. Goes out: stops, replays, prompts that go on. What a button
+names is only a turn's id: whether it exists, whose it is and what may be done is looked up, so that
+a forged id gives nothing that a command would not.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from gateway.asks import Again, Answers, Ask, TurnSeen
+from gateway.interactions.asking import prompt_of
+from gateway.interactions.permissions import Act, may
+from gateway.interactions.ports import Prompts, Turns
+from shared.i18n import Texts
+
+ALL: Final = "all"
+GO_ON: Final = "Go on exactly where your last answer was cut off. Do not repeat any of it."
+"""What the model is asked; the channel does not see it."""
+
+_RETRIED: Final = {
+    Again.STARTED: "ask.retried",
+    Again.ALREADY: "ask.retried_already",
+    Again.GONE: "ask.gone",
+    Again.BUSY: "notice.busy",
+    Again.BLOCKED: "ask.blocked",
+}
+
+
+class TurnDesk:
+    """Acts on turns.
+
+    Args:
+        turns: the turns of the cell.
+        prompts: where a prompt that goes on is put.
+        texts: the catalogs.
+        next_generation: the id of a turn that follows one.
+    """
+
+    def __init__(
+        self, turns: Turns, prompts: Prompts, texts: Texts, next_generation: Callable[[str], str]
+    ) -> None:
+        self._turns = turns
+        self._prompts = prompts
+        self._texts = texts
+        self._next_generation = next_generation
+
+    async def stop(self, ask: Ask, answers: Answers) -> None:
+        """`/stop`: the person's own turns in the channel; with `all` those of everybody."""
+        wants_all = ask.values.get(ALL) == "true"
+        if wants_all and not ask.caller.moderates:
+            await self._say(ask, answers, "ask.forbidden")
+            return
+        stopped = 0
+        for seen in await self._turns.recent(ask.caller.channel_id):
+            is_own = seen.owned.user_id == ask.caller.user_id
+            if seen.is_over or not (is_own or wants_all) or not may(
+                Act.STOP, ask.caller, seen.owned
+            ):  # fmt: skip
+                continue
+            stopped += await self._turns.stop(seen.turn_id)
+        await self._say(ask, answers, "ask.stopped" if stopped else "ask.nothing_runs")
+
+    async def stop_one(self, ask: Ask, answers: Answers) -> None:
+        """The button Stop."""
+        seen = await self._permitted(ask, answers, Act.STOP)
+        if seen is not None:
+            was_running = not seen.is_over and await self._turns.stop(seen.turn_id)
+            await self._say(ask, answers, "ask.stopped" if was_running else "ask.is_over")
+
+    async def retry(self, ask: Ask, answers: Answers) -> None:
+        """`/retry`: the last turn of the channel that failed and that this person may retry."""
+        seen = await self._last(ask, Act.RETRY, lambda one: one.has_failed)
+        await self._retry(ask, answers, seen)
+
+    async def retry_one(self, ask: Ask, answers: Answers) -> None:
+        """The button Retry."""
+        seen = await self._permitted(ask, answers, Act.RETRY)
+        if seen is not None:
+            await self._retry(ask, answers, seen if seen.has_failed else None)
+
+    async def go_on(self, ask: Ask, answers: Answers) -> None:
+        """`/continue`: the last turn of the channel that was cut off at its length."""
+        seen = await self._last(ask, Act.CONTINUE, lambda one: one.reached_length)
+        await self._go_on(ask, answers, seen)
+
+    async def go_on_one(self, ask: Ask, answers: Answers) -> None:
+        """The button Continue."""
+        seen = await self._permitted(ask, answers, Act.CONTINUE)
+        if seen is not None:
+            await self._go_on(ask, answers, seen if seen.reached_length else None)
+
+    async def _retry(self, ask: Ask, answers: Answers, seen: TurnSeen | None) -> None:
+        if seen is None:
+            await self._say(ask, answers, "ask.nothing_failed")
+            return
+        await self._say(ask, answers, _RETRIED[await self._turns.retry(seen.turn_id)])
+
+    async def _go_on(self, ask: Ask, answers: Answers, seen: TurnSeen | None) -> None:
+        if seen is None:
+            await self._say(ask, answers, "ask.nothing_cut")
+            return
+        # In the name of who asked first: it is his conversation, and perhaps his key.
+        caller = msgspec.structs.replace(ask.caller, user_id=seen.owned.user_id)
+        turn_id = self._next_generation(seen.turn_id)
+        message_id = seen.prompt_id or ask.interaction_id
+        notice = await self._prompts.take(prompt_of(caller, message_id, GO_ON, turn_id))
+        await self._say(ask, answers, notice or "ask.goes_on")
+
+    async def _last(
+        self, ask: Ask, act: Act, is_meant: Callable[[TurnSeen], bool]
+    ) -> TurnSeen | None:
+        for seen in await self._turns.recent(ask.caller.channel_id):
+            if is_meant(seen) and may(act, ask.caller, seen.owned):
+                return seen
+        return None
+
+    async def _permitted(self, ask: Ask, answers: Answers, act: Act) -> TurnSeen | None:
+        """The turn that a button names, if it is of this channel and this person may do this."""
+        seen = await self._turns.look(ask.argument)
+        if seen is None or seen.owned.channel_id != ask.caller.channel_id:
+            await self._say(ask, answers, "ask.gone")
+            return None
+        if not may(act, ask.caller, seen.owned):
+            await self._say(ask, answers, "ask.forbidden")
+            return None
+        return seen
+
+    async def _say(self, ask: Ask, answers: Answers, key: str) -> None:
+        await answers.whisper(self._texts.text(key, ask.caller.locale))

@@ -1,0 +1,82 @@
+"""The way in for commands, buttons and forms: puts the desk together.
+
+Comes in: the parts of a gateway, and the intake of a front. Goes out: a `Desk` for that front.
+`gateway.app` composes it.
+"""
+
+import time
+from collections.abc import Callable
+
+import msgspec
+from nacl.public import PublicKey
+
+from gateway.edges.people import SealingVault, StoredDetails, StoredMemory, StoredTurns
+from gateway.intake import Intake
+from gateway.interactions.asking import Asking
+from gateway.interactions.choosing import ChoiceDesk
+from gateway.interactions.desk import Desk
+from gateway.interactions.details import DetailsDesk
+from gateway.interactions.entries import entries
+from gateway.interactions.keys import KeyDesk
+from gateway.interactions.privacy import PrivacyDesk
+from gateway.interactions.turns import TurnDesk
+from shared.commands import PROVIDERS
+from shared.config import Settings
+from shared.configuration.loading import Loaded
+from shared.edges.choices import ChoicesStore, LiveChoices
+from shared.edges.credentials import CredentialStore, load_sealing_key
+from shared.edges.queue import TurnQueue
+from shared.edges.records import TurnRecords
+from shared.edges.spending import Spending
+from shared.i18n import Texts
+from shared.sealed import public_key_of
+from shared.turns import next_generation
+
+
+class Inward(msgspec.Struct, frozen=True, kw_only=True):
+    """What a desk is put together from."""
+
+    queue: TurnQueue
+    texts: Texts
+    loaded: Callable[[], Loaded]
+
+    def desk(self, intake: Intake) -> Desk:
+        """The desk of a front; its questions go to that front's intake."""
+        redis, keys = self.queue.redis, self.queue.keys
+        records = TurnRecords(redis, keys)
+        turns, details = StoredTurns(self.queue, records), StoredDetails(self.queue, records)
+        store = ChoicesStore(redis, keys)
+        choices = LiveChoices(store, self.loaded)
+        vault = SealingVault(CredentialStore(redis, keys), sealing_key(self.loaded().settings))
+        memory = StoredMemory(self.queue, records)
+        table = entries(
+            asking=Asking(intake, details, self.texts),
+            turns=TurnDesk(turns, intake, self.texts, next_generation),
+            details=DetailsDesk(details, turns, choices, self.texts),
+            keys=KeyDesk(vault, self._knows, self.texts, time.time),
+            choices=ChoiceDesk(
+                store,
+                choices,
+                lambda: self.loaded().configuration,
+                vault,
+                Spending(redis, keys),
+                memory,
+                self.texts,
+                lambda: time.time_ns() // 1_000_000,
+            ),
+            privacy=PrivacyDesk(memory, vault, store, self.texts),
+        )
+        return Desk(table, self.texts)
+
+    def _knows(self, provider: str) -> bool:
+        """Whether a key can be for a provider: a well-known one, or one of the operator's file."""
+        loaded = self.loaded()
+        named = {*PROVIDERS, *loaded.configuration.providers, *loaded.settings.endpoints}
+        return provider in named or provider == loaded.settings.provider
+
+
+def sealing_key(settings: Settings) -> PublicKey | None:
+    """What boxes are closed with; None where nobody made one. Raises `ConfigError`."""
+    if settings.sealing_key is not None:
+        return public_key_of(settings.sealing_key)
+    return load_sealing_key(settings)
