@@ -13,7 +13,8 @@ import sys
 import uvloop
 
 from gateway.app import serve
-from shared.config import Settings, data_dir, load_settings
+from shared.config import data_dir
+from shared.configuration.loading import Loaded, load
 from shared.edges.reporter import crash_keeper
 from shared.errors import ConfigError, StoreError
 from shared.logs import secrets_of, start_logs, watch_loop
@@ -24,7 +25,8 @@ EXIT_CANNOT_START = 2
 def main() -> int:
     """Runs a gateway until SIGTERM or SIGINT and returns the exit code."""
     try:
-        settings = load_settings(os.environ)
+        loaded = load(os.environ)
+        settings = loaded.settings
         keep = crash_keeper(
             data_dir(settings) / "spool", f"gateway-{os.getpid()}", secrets_of(settings)
         )
@@ -33,20 +35,20 @@ def main() -> int:
         return _refuse(exc)
     try:
         with logs.until_the_end(ConfigError, StoreError):
-            uvloop.run(_run(settings))
+            uvloop.run(_run(loaded))
     except (ConfigError, StoreError) as exc:
         return _refuse(exc)
     return 0
 
 
-async def _run(settings: Settings) -> None:
+async def _run(loaded: Loaded) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     watch_loop(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):  # a platform without signals in loops
             loop.add_signal_handler(number, stop.set)
-    await serve(settings, stop)
+    await serve(loaded, stop)
 
 
 def _refuse(error: Exception) -> int:

@@ -33,16 +33,21 @@ def turn_id_of(prompt: Prompt) -> str:
     return prompt.turn_id or f"{_ID_PREFIXES[prompt.front]}{prompt.message_id}"
 
 
+def route_of(prompt: Prompt, locale: str | None = None) -> Route:
+    """Where the reply goes: the prompt's own channel (or thread), as a reply to it.
 
-def route_of(prompt: Prompt) -> Route:
-    """Where the reply goes: the prompt's own channel (or thread), as a reply to it."""
+    Args:
+        prompt: what is answered.
+        locale: the language of notices, where the place or the persona has one.
+    """
     return Route(
         front=prompt.front,
         channel_id=prompt.channel_id,
         user_id=prompt.user_id,
         guild_id=prompt.guild_id,
         reply_to=prompt.message_id,
-        locale=prompt.locale,
+        locale=locale or prompt.locale,
+        parent_id=prompt.parent_id,
     )
 
 

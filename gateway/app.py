@@ -12,24 +12,29 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 import msgspec
 from redis.asyncio import Redis
 
 from gateway.edges.checkup import Checkup
+from gateway.edges.pace import Pace
 from gateway.edges.store import GatewayFleet
 from gateway.front import ChannelFront
-from gateway.intake import Defaults, Intake
+from gateway.intake import Intake
 from gateway.notices import Notices
 from gateway.outward import Outward, Shared
 from gateway.recall import Recall
 from gateway.typist import Typist
 from shared.config import Settings, data_dir
+from shared.configuration.loading import Loaded
+from shared.edges.choices import ChoicesStore, LiveChoices
 from shared.edges.health import Answer, Path, serving, verdict
+from shared.edges.live_configuration import LiveConfiguration
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
@@ -41,7 +46,6 @@ from shared.keys import Keys
 from shared.logs import fields
 from shared.metrics import Metrics
 from shared.secrets import Secret
-from shared.turns import Target
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +59,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What a gateway is made of."""
 
     settings: Settings
+    live: LiveConfiguration
     keys: Keys
     redis: Redis
     blocking: Redis
@@ -65,13 +70,21 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics
 
 
-async def serve(settings: Settings, stop: asyncio.Event) -> None:
+async def serve(
+    loaded: Loaded, stop: asyncio.Event, environ: Mapping[str, str] = os.environ
+) -> None:
     """Runs a gateway until `stop`, then drains: nothing new is read, what is in hand is finished.
+
+    SIGHUP reads the configuration again.
 
     Raises:
         ConfigError, StoreUnavailable, StoreUnsafe: it cannot start, or Discord refuses the token.
     """
-    async with _parts(settings) as parts:
+    settings = loaded.settings
+    async with _parts(loaded, environ) as parts:
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            # Not where loops have no signals, and not beside the main thread.
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, parts.live.ask)
         typist = Typist()
         outward = _outward(parts, typist)
         fronts = outward.fronts
@@ -97,6 +110,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
                 background = [
                     group.create_task(parts.reporter.run(), name="reporter"),
                     group.create_task(_beat(parts), name="beat"),
+                    group.create_task(parts.live.run(), name="configuration"),
                     group.create_task(recall.run(), name="recall"),
                     group.create_task(checkup.run(), name="checkup"),
                 ]
@@ -127,7 +141,8 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _parts(settings: Settings) -> AsyncIterator[Parts]:
+async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Parts]:
+    settings = loaded.settings
     if settings.redis_url is None:
         raise ConfigError(
             "TURNFLEET_REDIS_URL is not set: start the gateway with `turnfleet up`, "
@@ -141,6 +156,9 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
         blocking=True,
         max_connections=settings.partitions + BLOCKING_CONNECTIONS,
     )
+    live = LiveConfiguration(environ, loaded, redis, keys)
+    queue = TurnQueue(redis, keys, settings)
+    live.on_change(lambda changed: queue.follow(changed.settings))
     own = [Secret(settings.discord_token)] if settings.discord_token else []
     try:
         await check_server(redis, settings.redis_url, allow_unsafe=settings.allow_unsafe_redis)
@@ -149,10 +167,11 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
         try:
             yield Parts(
                 settings=settings,
+                live=live,
                 keys=keys,
                 redis=redis,
                 blocking=blocking,
-                queue=TurnQueue(redis, keys, settings),
+                queue=queue,
                 reporter=reporter,
                 notices=Notices(load_texts()),
                 process_id=process_id,
@@ -197,16 +216,14 @@ def _outward(parts: Parts, typist: Typist) -> Outward:
 async def _take(
     parts: Parts, front: ChannelFront, recall: Recall, outward: Outward, typist: Typist
 ) -> None:
-    settings = parts.settings
+    live = parts.live
     intake = Intake(
         front,
         recall,
         typist,
         parts.notices,
-        Defaults(
-            target=Target(provider=settings.provider, model=settings.model),
-            delivery_mode=settings.delivery_mode,
-        ),
+        LiveChoices(ChoicesStore(parts.redis, parts.keys), live.loaded),
+        Pace(parts.redis, parts.keys, live.loaded),
         absorb=outward.echoes.absorb,
         now_ms=_now_ms,
         sleep=asyncio.sleep,
@@ -219,7 +236,10 @@ async def _beat(parts: Parts) -> None:
     records = TurnRecords(parts.redis, parts.keys)
     started_ms = _now_ms()
     while True:
-        record = this_process(parts.process_id, "gateway", started_ms=started_ms, now_ms=_now_ms())
+        own = this_process(parts.process_id, "gateway", started_ms=started_ms, now_ms=_now_ms())
+        record = msgspec.structs.replace(
+            own, config_digest=parts.live.current.digest, config_error=parts.live.error
+        )
         try:
             await records.report_process(record)
         except StoreError:  # whatever it is, deliveries do not hang on this report

@@ -13,16 +13,24 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Final, Protocol
 
-import msgspec
-
-from gateway.addressing import is_addressed, route_of, text_without_call, turn_id_of
+from gateway.addressing import is_addressed, text_without_call, turn_id_of
+from gateway.context import place_of, request_of
 from gateway.front import ChannelFront, Echo, OutgoingMessage, Prompt, Unavailable
-from gateway.notices import BUSY, EMPTY_PROMPT, GUILD_BUSY, TOO_LARGE, Notices
+from gateway.notices import (
+    BUSY,
+    EMPTY_PROMPT,
+    GUILD_BUSY,
+    NOT_ALLOWED,
+    TOO_LARGE,
+    TOO_MANY,
+    TOO_SOON,
+    Notices,
+)
 from gateway.steps import nonce_of
 from gateway.typist import Typist
+from shared.configuration.choices import ChoicesPort, Denial, Settled, Speak, denial
 from shared.errors import RequestTooLarge, StoreFull, StoreUnavailable
-from shared.messages import Message, Role
-from shared.turns import FollowUp, Target, TurnRequest
+from shared.turns import TurnRequest
 
 logger = logging.getLogger(__name__)
 
@@ -68,12 +76,23 @@ class Admissions(Protocol):
         ...
 
 
-class Defaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What every turn of this gateway gets."""
+class Paced(StrEnum):
+    """Whether one person may have one more turn. `pace.lua` answers these words."""
 
-    target: Target
-    delivery_mode: str = "paragraph"
-    follow_up: FollowUp = FollowUp.QUEUE
+    TAKEN = "taken"
+    TOO_SOON = "too_soon"
+    TOO_MANY = "too_many"
+
+
+class PacePort(Protocol):
+    """How much one person may ask at once."""
+
+    async def ask(self, user_id: int, turn_id: str, *, is_late: bool) -> Paced:
+        """Whether a prompt is taken; asked twice, the answer is the same."""
+        ...
+
+
+_PACE_NOTICES = {Paced.TOO_SOON: TOO_SOON, Paced.TOO_MANY: TOO_MANY}
 
 
 class Intake:
@@ -84,7 +103,8 @@ class Intake:
         admissions: the queue.
         typist: owner of the typing signs.
         notices: what is said instead of an answer.
-        defaults: the model that answers, and how.
+        choices: what holds for a prompt: model, manners, who may talk.
+        pace: how much one person may ask at once.
         absorb: takes echoes of our own messages.
         now_ms: the time in milliseconds.
         sleep: waits.
@@ -96,7 +116,8 @@ class Intake:
         admissions: Admissions,
         typist: Typist,
         notices: Notices,
-        defaults: Defaults,
+        choices: ChoicesPort,
+        pace: PacePort,
         *,
         absorb: Callable[[Echo], None],
         now_ms: Callable[[], int],
@@ -106,7 +127,8 @@ class Intake:
         self._admissions = admissions
         self._typist = typist
         self._notices = notices
-        self._defaults = defaults
+        self._choices = choices
+        self._pace = pace
         self._absorb = absorb
         self._now_ms = now_ms
         self._sleep = sleep
@@ -145,24 +167,44 @@ class Intake:
                 return notice
 
     async def _notice_or_turn(self, prompt: Prompt) -> str | None:
-        if not is_addressed(prompt) or await self._admissions.is_blocked(prompt.channel_id):
+        is_called = is_addressed(prompt)
+        if prompt.from_bot or not (is_called or prompt.text.strip()):
             return None
+        place = place_of(prompt)
+        settled = await self._choices.settle(place, turn_id_of(prompt))
+        if not is_called and settled.speak is not Speak.ALWAYS:
+            return None
+        if await self._admissions.is_blocked(prompt.channel_id):
+            return None
+        refused = denial(settled.access, place)
+        if refused is not None:
+            return await self._refused(prompt, refused, is_called=is_called)
         text = text_without_call(prompt.text, self._front.bot_id)
-        if text:
-            return await self._admit(prompt, text)
-        return await self._once(prompt, EMPTY_PROMPT)
+        if not text:
+            return await self._once(prompt, EMPTY_PROMPT)
+        paced = await self._pace.ask(prompt.user_id, turn_id_of(prompt), is_late=prompt.backfilled)
+        if paced is not Paced.TAKEN:
+            return await self._once(prompt, _PACE_NOTICES[paced])
+        return await self._admit(prompt, text, settled)
 
-    async def _admit(self, prompt: Prompt, text: str) -> str | None:
-        turn_id = turn_id_of(prompt)
-        request = TurnRequest(
-            turn_id=turn_id,
-            route=route_of(prompt),
-            target=prompt.target or self._defaults.target,
-            messages=[Message(role=Role.USER, content=text)],
-            created_ms=self._now_ms(),
-            delivery_mode=self._defaults.delivery_mode,
-            follow_up=self._defaults.follow_up,
+    async def _refused(self, prompt: Prompt, refused: Denial, *, is_called: bool) -> str | None:
+        """Says once that the bot is not for everybody; to who was denied it says nothing."""
+        logger.info(
+            "intake.refused",
+            extra={
+                "denial": refused.value,
+                "guild_id": prompt.guild_id,
+                "channel_id": prompt.channel_id,
+                "user_id": prompt.user_id,
+            },
         )
+        if refused is Denial.DENIED or not is_called:
+            return None
+        return await self._once(prompt, NOT_ALLOWED)
+
+    async def _admit(self, prompt: Prompt, text: str, settled: Settled) -> str | None:
+        turn_id = turn_id_of(prompt)
+        request = request_of(prompt, text, settled, now_ms=self._now_ms())
         try:
             answer = Answer(await self._admissions.admit(request))
         except RequestTooLarge:

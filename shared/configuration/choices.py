@@ -129,8 +129,8 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for one prompt; every field has its final value.
 
-    `target` and `fallbacks` are the route's, the canary already thrown; `tools` None leaves the
-    deployment's allow-list as it is. `access` has one entry for each layer that has lists.
+    `target` and `fallbacks` are the route's, the canary already thrown; `tools` and `lane` None
+    leave it to the deployment. `access` has one entry for each layer that has lists.
     """
 
     target: Target
@@ -142,7 +142,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     locale: str | None = None
     delivery_mode: DeliveryMode = DeliveryMode.PARAGRAPH
     follow_up: FollowUp = FollowUp.QUEUE
-    lane: Lanes = Lanes.CHANNEL
+    lane: Lanes | None = None
     speak: Speak = Speak.MENTION
     tools: tuple[str, ...] | None = None
     context: Context = Context.CHANNEL

@@ -37,7 +37,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     settings: Settings
-    configuration: Configuration
+    configuration: Configuration = msgspec.field(default_factory=Configuration)
     path: Path | None = None
     digest: str = ""
     text: str = ""
@@ -66,7 +66,6 @@ def load(environ: Mapping[str, str]) -> Loaded:
     if path is None:
         return Loaded(
             settings=settings_from(named),
-            configuration=Configuration(),
             from_environment=frozenset(named),
         )
     text = read_text(path)

@@ -24,7 +24,7 @@ from shared.configuration.choices import (
 )
 from shared.configuration.schema import Canary, Configuration, ModelEntry
 from shared.segments import DeliveryMode
-from shared.turns import FollowUp, Lanes, Sampling, Target
+from shared.turns import FollowUp, Sampling, Target
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ def settle(
         locale=effective.locale,
         delivery_mode=effective.delivery_mode or basis.delivery_mode,
         follow_up=effective.follow_up or basis.follow_up,
-        lane=effective.lane or Lanes.CHANNEL,
+        lane=effective.lane,
         speak=effective.speak or Speak.MENTION,
         tools=effective.tools,
         context=effective.context or Context.CHANNEL,

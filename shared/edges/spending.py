@@ -24,7 +24,7 @@ class Spending:
     def __init__(self, redis: Redis, keys: Keys) -> None:
         self._redis = redis
         self._keys = keys
-        self._spend = Script(redis, "spend")
+        self._spend = Script(redis, "add_spent")
 
     async def read(self, accounts: list[Account]) -> list[Spent]:
         """What each account has."""

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from gateway.app import serve
 from shared.config import Settings
+from shared.configuration.loading import Loaded
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect
@@ -56,7 +57,7 @@ async def serve_through(
     stop = asyncio.Event()
     await redis.config_set("maxmemory", "1")
     async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
-        group.create_task(serve(settings, stop))
+        group.create_task(serve(Loaded(settings=settings), stop))
         leaders = [KEYS.leader(number) for number in range(KEYS.partitions)]
         while await redis.exists(*leaders) < len(leaders):
             await asyncio.sleep(0.01)

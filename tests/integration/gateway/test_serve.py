@@ -10,6 +10,7 @@ import pytest
 from gateway.__main__ import main
 from gateway.app import serve
 from shared.config import Settings
+from shared.configuration.loading import Loaded
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect
@@ -56,7 +57,7 @@ async def test_one_gateway_serves_both_fronts_and_stops_in_order(server, tmp_pat
         )
         stop = asyncio.Event()
         async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
-            group.create_task(serve(settings, stop))
+            group.create_task(serve(Loaded(settings=settings), stop))
             said = await discord.say(channel.id, person, discord.mention("hello"))
             local_id = await local.say(7, "hello")
             await answer(queue, 2)
@@ -88,7 +89,7 @@ async def test_replies_for_a_discord_that_is_switched_off_wait(server, tmp_path:
                 discord_rest_url=discord.rest_url,
             )
             async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
-                group.create_task(serve(both, stop))
+                group.create_task(serve(Loaded(settings=both), stop))
                 await discord.say(channel.id, person, discord.mention("hello"))
                 while not (found := await queue.claim("w1", 1)):
                     await asyncio.sleep(0.01)
@@ -98,7 +99,7 @@ async def test_replies_for_a_discord_that_is_switched_off_wait(server, tmp_path:
             await queue.finish(token, TurnDone(count=1))
             stop.clear()
             async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
-                group.create_task(serve(settings, stop))
+                group.create_task(serve(Loaded(settings=settings), stop))
                 await local.say(7, "hello")
                 await answer(queue, 1)
                 while len(await local.messages(7)) < 2:
@@ -107,7 +108,7 @@ async def test_replies_for_a_discord_that_is_switched_off_wait(server, tmp_path:
             stop.clear()
             assert discord.replies(channel.id) == []
             async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
-                group.create_task(serve(both, stop))
+                group.create_task(serve(Loaded(settings=both), stop))
                 while not discord.replies(channel.id):
                     await asyncio.sleep(0.01)
                 stop.set()
@@ -133,7 +134,7 @@ async def test_a_token_that_is_refused_later_ends_the_process(server, tmp_path: 
         async with asyncio.timeout(LIMIT_S):
             revoking = asyncio.ensure_future(revoke())
             with pytest.raises(ConfigError, match="TURNFLEET_DISCORD_TOKEN"):
-                await serve(settings, asyncio.Event())
+                await serve(Loaded(settings=settings), asyncio.Event())
             await revoking
 
 

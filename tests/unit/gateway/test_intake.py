@@ -1,16 +1,19 @@
 """Intake: a prompt becomes one turn, or the person is told why not."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from gateway.front import Echo, Prompt, Unavailable
-from gateway.intake import Answer, Defaults, Intake
+from gateway.intake import Answer, Intake, Paced
 from gateway.notices import Notices
 from gateway.typist import Typist
+from shared.configuration.choices import Access, Place, Settled, Speak
 from shared.errors import RequestTooLarge, StoreUnavailable
 from shared.i18n import load_texts
-from shared.turns import Front, Target, TurnRequest
+from shared.segments import DeliveryMode
+from shared.turns import FollowUp, Front, Lanes, Target, TurnRequest
 from tests.support.channel import MemoryFront
 
 TEXTS = load_texts()
@@ -54,8 +57,27 @@ def prompt(text: str = "hello", **facts: object) -> Prompt:
     return Prompt(**(given | facts))  # type: ignore[arg-type]  # facts by name
 
 
-async def take(admissions: Admissions, *events: Prompt | Echo, front: MemoryFront) -> list[Echo]:
+class Fixed:
+    """Choices and pace that never change."""
+
+    def __init__(self, settled: Settled, paced: Paced = Paced.TAKEN) -> None:
+        self.settled = settled
+        self.paced = paced
+        self.places: list[Place] = []
+
+    async def settle(self, place: Place, turn_id: str = "") -> Settled:
+        self.places.append(place)
+        return self.settled
+
+    async def ask(self, user_id: int, turn_id: str, *, is_late: bool) -> Paced:
+        return self.paced
+
+
+async def take(
+    admissions: Admissions, *events: Prompt | Echo, front: MemoryFront, fixed: Fixed | None = None
+) -> list[Echo]:
     """Runs intake over the events until each is dealt with."""
+    fixed = fixed or Fixed(Settled(target=TARGET))
     echoes: list[Echo] = []
 
     async def sleep(seconds: float) -> None:
@@ -68,7 +90,8 @@ async def take(admissions: Admissions, *events: Prompt | Echo, front: MemoryFron
         admissions,
         typist,
         Notices(TEXTS),
-        Defaults(target=TARGET),
+        fixed,
+        fixed,
         absorb=echoes.append,
         now_ms=lambda: 1,
         sleep=sleep,
@@ -222,3 +245,91 @@ async def test_a_sign_ends_by_itself_and_old_turns_are_forgotten(front):
         typist.stop("l1")
     typist.start("l2", front, 7)
     assert len(front.typed) == 41
+
+
+GUILD: dict[str, Any] = {"front": Front.DISCORD, "guild_id": 1, "mentions_bot": True}
+
+
+async def test_what_holds_at_a_place_makes_the_request(front):
+    admissions = Admissions()
+    fallback = Target(provider="rehearsal", model="slow")
+    settled = Settled(
+        target=TARGET,
+        fallbacks=(fallback,),
+        system="Be brief.",
+        locale="de",
+        delivery_mode=DeliveryMode.LINE,
+        follow_up=FollowUp.MERGE,
+        lane=Lanes.USER,
+        tools=("calculate",),
+        persona_id="ada",
+    )
+    fixed = Fixed(settled)
+    asked = prompt(**GUILD, parent_id=6, roles=(70,))
+    await take(admissions, asked, front=front, fixed=fixed)
+    (request,) = admissions.requests
+    assert (request.target, request.fallbacks) == (TARGET, (fallback,))
+    assert (request.system, request.persona) == ("Be brief.", "ada")
+    assert (request.delivery_mode, request.follow_up) == ("line", FollowUp.MERGE)
+    assert (request.lane, request.tool_names) == (Lanes.USER, ("calculate",))
+    assert (request.route.locale, request.route.parent_id) == ("de", 6)
+    assert fixed.places == [
+        Place(channel_id=7, user_id=5, guild_id=1, parent_id=6, roles=(70,)),
+    ]
+
+
+async def test_a_prompts_own_model_has_no_fallbacks_of_another(front):
+    admissions = Admissions()
+    fixed = Fixed(Settled(target=TARGET, fallbacks=(TARGET,)))
+    other = Target(provider="rehearsal", model="slow")
+    await take(admissions, prompt(target=other), front=front, fixed=fixed)
+    assert admissions.requests[0].fallbacks == ()
+
+
+@pytest.mark.parametrize("speak", Speak)
+async def test_a_message_to_nobody_is_answered_where_the_bot_always_speaks(front, speak):
+    admissions = Admissions()
+    facts: dict[str, Any] = {**GUILD, "mentions_bot": False}
+    await take(
+        admissions,
+        prompt(**facts),
+        prompt(**facts, message_id=11, from_bot=True),
+        prompt(**facts, message_id=12, text=" "),
+        front=front,
+        fixed=Fixed(Settled(target=TARGET, speak=speak)),
+    )
+    expected = ["m10"] if speak is Speak.ALWAYS else []
+    assert [request.turn_id for request in admissions.requests] == expected
+    assert front.shown(7) == []
+
+
+REFUSED = {
+    "not on the list": (Access(allow_roles=(3,)), True, "I am not set up to answer here."),
+    "denied": (Access(deny_users=(5,)), True, None),
+    "not on the list, and not spoken to": (Access(allow_roles=(3,)), False, None),
+}
+
+
+@pytest.mark.parametrize(("access", "is_called", "said"), REFUSED.values(), ids=REFUSED.keys())
+async def test_who_may_not_talk_to_the_bot(front, access, is_called, said):
+    admissions = Admissions()
+    fixed = Fixed(Settled(target=TARGET, access=(access,), speak=Speak.ALWAYS))
+    await take(
+        admissions,
+        prompt(**{**GUILD, "mentions_bot": is_called}),
+        front=front,
+        fixed=fixed,
+    )
+    assert admissions.requests == []
+    assert front.shown(7) == ([] if said is None else [said])
+
+
+@pytest.mark.parametrize(
+    ("paced", "said"), [(Paced.TOO_SOON, "That was quick."), (Paced.TOO_MANY, "You have several")]
+)
+async def test_a_person_who_asks_too_much_is_told(front, paced, said):
+    admissions = Admissions()
+    await take(admissions, prompt(), front=front, fixed=Fixed(Settled(target=TARGET), paced))
+    assert admissions.requests == []
+    assert front.shown(7)[0].startswith(said)
+    assert admissions.declined == ["l10"]

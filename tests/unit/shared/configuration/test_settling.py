@@ -35,7 +35,7 @@ def test_without_a_file_the_deployment_decides():
     assert (found.fallbacks, found.system, found.persona) == ((), None, None)
     assert (found.follow_up, found.lane, found.speak) == (
         FollowUp.QUEUE,
-        Lanes.CHANNEL,
+        None,
         Speak.MENTION,
     )
 
