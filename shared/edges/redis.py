@@ -41,8 +41,9 @@ multiply: half a second for a server that refuses. Who must outlast an outage lo
 where it can be stopped."""
 CALL_TIMEOUT_S = 10.0
 """The longest a call waits, retries included; who can wait longer asks again."""
-MAX_BLOCK_S = 5.0
-"""The longest blocking read; its client waits `SOCKET_TIMEOUT_S` longer before it gives up."""
+MAX_BLOCK_S = 2.0
+"""The longest blocking read; its client waits `SOCKET_TIMEOUT_S` longer before it gives up. Seven
+seconds of silence are then noticed, and an idle reader asks once in two."""
 
 PASSING = ("MISCONF", "BUSY ", "NOREPLICAS", "MASTERDOWN", "UNBLOCKED")
 """Refusals that end by themselves or with an operator's help: a full disk, a script that runs, a
