@@ -6,6 +6,8 @@ the text without the mention that only called the bot. Pure.
 
 import re
 
+import msgspec
+
 from gateway.front import Prompt
 from shared.turns import Front, Route
 
@@ -22,6 +24,21 @@ def is_addressed(prompt: Prompt) -> bool:
     if prompt.front is Front.LOCAL or prompt.guild_id is None:
         return True
     return prompt.mentions_bot or prompt.replies_to_bot
+
+
+def named(prompt: Prompt, names: tuple[str, ...]) -> Prompt:
+    """A prompt that begins with a name of the bot, as one that mentions it, without the name.
+
+    >>> prompt = Prompt(front=Front.DISCORD, message_id=7, channel_id=1, user_id=2, text="Ann, hi")
+    >>> named(prompt, ("ann",)).text
+    'hi'
+    """
+    for name in names:
+        found = re.match(rf"\s*{re.escape(name)}(?!\w)[\s,:!.]*", prompt.text, re.IGNORECASE)
+        if found is not None:
+            text = prompt.text[found.end() :]
+            return msgspec.structs.replace(prompt, text=text, mentions_bot=True)
+    return prompt
 
 
 def turn_id_of(prompt: Prompt) -> str:

@@ -21,11 +21,16 @@ from typing import Final
 import msgspec
 from redis.asyncio import Redis
 
+from gateway.changes import Changes
+from gateway.edges.admissions import KeyedAdmissions
 from gateway.edges.checkup import Checkup
+from gateway.edges.discord import DiscordFront
+from gateway.edges.metering import MeteredFleet
 from gateway.edges.pace import Pace
-from gateway.edges.store import GatewayFleet
+from gateway.edges.waiting import Waiting
 from gateway.front import ChannelFront
 from gateway.intake import Intake
+from gateway.inward import Inward
 from gateway.notices import Notices
 from gateway.outward import Outward, Shared
 from gateway.recall import Recall
@@ -33,8 +38,10 @@ from gateway.typist import Typist
 from shared.config import Settings, data_dir
 from shared.configuration.loading import Loaded
 from shared.edges.choices import ChoicesStore, LiveChoices
+from shared.edges.credentials import CredentialStore
 from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.live_configuration import LiveConfiguration
+from shared.edges.metering import CellGauges, OwnGauges, count_report, metrics_path, scale_path
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
@@ -44,7 +51,7 @@ from shared.errors import ConfigError, StoreError
 from shared.i18n import load_texts
 from shared.keys import Keys
 from shared.logs import fields
-from shared.metrics import Metrics
+from shared.metrics import LOOP_LAG, Metrics
 from shared.secrets import Secret
 
 logger = logging.getLogger(__name__)
@@ -85,10 +92,10 @@ async def serve(
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             # Not where loops have no signals, and not beside the main thread.
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, parts.live.ask)
-        typist = Typist()
+        typist = Typist(Waiting(parts.queue, load_texts()))
         outward = _outward(parts, typist)
         fronts = outward.fronts
-        recall = Recall(GatewayFleet(parts.queue))
+        recall = Recall(_admissions(parts))
         logger.info(
             "gateway.started",
             extra=fields(
@@ -99,7 +106,7 @@ async def serve(
         )
         try:
             checkup = Checkup(parts.redis, stop)
-            paths = _paths(checkup)
+            paths = _paths(checkup, parts)
             async with (
                 asyncio.TaskGroup() as group,
                 outward.running(),
@@ -163,7 +170,10 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
     try:
         await check_server(redis, settings.redis_url, allow_unsafe=settings.allow_unsafe_redis)
         spool = Spool(data_dir(settings) / "spool", process_id)
-        reporter = Reporter(stream_sender(redis, keys), spool, secrets=own)
+        metrics = Metrics("gateway")
+        reporter = Reporter(
+            stream_sender(redis, keys), spool, secrets=own, on_report=count_report(metrics)
+        )
         try:
             yield Parts(
                 settings=settings,
@@ -175,7 +185,7 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
                 reporter=reporter,
                 notices=Notices(load_texts()),
                 process_id=process_id,
-                metrics=Metrics("gateway"),
+                metrics=metrics,
             )
         finally:
             reporter.close()
@@ -184,7 +194,7 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
         await redis.aclose()
 
 
-def _paths(checkup: Checkup) -> dict[str, Path]:
+def _paths(checkup: Checkup, parts: Parts) -> dict[str, Path]:
     """What the health server shows."""
 
     async def healthz() -> Answer:
@@ -193,7 +203,18 @@ def _paths(checkup: Checkup) -> dict[str, Path]:
     async def readyz() -> Answer:
         return verdict(await checkup.readiness())
 
-    return {"/healthz": healthz, "/readyz": readyz}
+    async def look() -> None:
+        metrics.set(LOOP_LAG, checkup.lag_s)
+
+    metrics, wait_ms = parts.metrics, parts.queue.policy.wait_ms
+    cell = CellGauges(metrics, parts.redis, parts.keys, wait_ms)
+    own = OwnGauges(metrics, parts.reporter, data_dir(parts.settings) / "spool")
+    return {
+        "/healthz": healthz,
+        "/readyz": readyz,
+        "/metrics": metrics_path(metrics, look, own.look, cell.look),
+        "/scale": scale_path(TurnRecords(parts.redis, parts.keys)),
+    }
 
 
 def _outward(parts: Parts, typist: Typist) -> Outward:
@@ -225,11 +246,26 @@ async def _take(
         LiveChoices(ChoicesStore(parts.redis, parts.keys), live.loaded),
         Pace(parts.redis, parts.keys, live.loaded),
         absorb=outward.echoes.absorb,
+        heed=Changes(outward.fleet, outward.channels, outward.clock.now_s).heed,
+        load=outward.load_of(front),
         now_ms=_now_ms,
         sleep=asyncio.sleep,
     )
+    if isinstance(front, DiscordFront):
+        front.answer(_inward(parts).desk(intake).take)
     await front.connect()
     await intake.run()
+
+
+def _admissions(parts: Parts) -> KeyedAdmissions:
+    """The queue, for turns that are told whose key they run on."""
+    fleet = MeteredFleet(parts.queue, parts.metrics)
+    store = CredentialStore(parts.redis, parts.keys)
+    return KeyedAdmissions(fleet, store, parts.redis, parts.keys)
+
+
+def _inward(parts: Parts) -> Inward:
+    return Inward(queue=parts.queue, texts=load_texts(), loaded=parts.live.loaded)
 
 
 async def _beat(parts: Parts) -> None:

@@ -55,7 +55,39 @@ class Echo(msgspec.Struct, frozen=True, kw_only=True):
     message_id: int
 
 
-FrontEvent = Prompt | Echo
+class PromptEdited(msgspec.Struct, frozen=True, kw_only=True):
+    """A person wrote a message anew. `turn_id` is the turn that it may have become."""
+
+    channel_id: int
+    turn_id: str
+    text: str
+
+
+class PromptsDeleted(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages are gone, with the turns that they may have become."""
+
+    channel_id: int
+    turn_ids: tuple[str, ...]
+
+
+class PlaceGone(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel is gone; without `channel_id` a whole guild, or the bot from it."""
+
+    guild_id: int
+    channel_id: int | None = None
+
+
+class PlaceChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """What the bot may do in a channel, or without `channel_id` in a guild, may be other now."""
+
+    guild_id: int
+    channel_id: int | None = None
+
+
+Change = PromptEdited | PromptsDeleted | PlaceGone | PlaceChanged
+"""What happens to what was there before."""
+
+FrontEvent = Prompt | Echo | Change
 
 
 class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):

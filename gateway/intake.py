@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from gateway.addressing import is_addressed, text_without_call, turn_id_of
 from gateway.context import place_of, request_of
-from gateway.front import ChannelFront, Echo, OutgoingMessage, Prompt, Unavailable
+from gateway.front import Change, ChannelFront, Echo, Outcome, OutgoingMessage, Prompt, Unavailable
 from gateway.notices import (
     BUSY,
     EMPTY_PROMPT,
@@ -40,6 +40,10 @@ INTAKE_CLAIM: Final = "intake"
 """The claim in the nonces of intake's own notices; a worker's claim is hexadecimal."""
 
 
+BUSY_LOAD: Final = 0.95
+"""Above this part of the front's request budget no further turn is taken."""
+DECLINE_WAITS_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 60.0, 120.0)
+"""Waits of a notice that does not get through; after four minutes nobody reads it any more."""
 MAX_DECLINING: Final = 16
 """Notices on their way at once: a flood of prompts must not eat the rate limit of answers."""
 
@@ -106,6 +110,8 @@ class Intake:
         choices: what holds for a prompt: model, manners, who may talk.
         pace: how much one person may ask at once.
         absorb: takes echoes of our own messages.
+        heed: takes edits, deletions, and places that go away.
+        load: how much is asked of the front, as a part of what it allows.
         now_ms: the time in milliseconds.
         sleep: waits.
     """
@@ -120,6 +126,8 @@ class Intake:
         pace: PacePort,
         *,
         absorb: Callable[[Echo], None],
+        heed: Callable[[Change, int], Awaitable[None]],
+        load: Callable[[], float] = lambda: 0.0,
         now_ms: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -130,6 +138,8 @@ class Intake:
         self._choices = choices
         self._pace = pace
         self._absorb = absorb
+        self._heed = heed
+        self._load = load
         self._now_ms = now_ms
         self._sleep = sleep
         self._room = asyncio.Semaphore(MAX_DECLINING)
@@ -143,6 +153,9 @@ class Intake:
             async for event in self._front.events():
                 if isinstance(event, Echo):
                     self._absorb(event)
+                    continue
+                if not isinstance(event, Prompt):
+                    await self._heed(event, self._front.bot_id)
                     continue
                 notice = await self.take(event)
                 if notice is not None:
@@ -204,6 +217,9 @@ class Intake:
 
     async def _admit(self, prompt: Prompt, text: str, settled: Settled) -> str | None:
         turn_id = turn_id_of(prompt)
+        if self._load() >= BUSY_LOAD:
+            # Replies would come too late: who asks now hears it now.
+            return await self._once(prompt, BUSY)
         request = request_of(prompt, text, settled, now_ms=self._now_ms())
         try:
             answer = Answer(await self._admissions.admit(request))
@@ -220,7 +236,13 @@ class Intake:
             },
         )
         if answer is Answer.ACCEPTED:
-            self._typist.start(turn_id, self._front, prompt.channel_id)
+            self._typist.start(
+                turn_id,
+                self._front,
+                prompt.channel_id,
+                reply_to=prompt.message_id,
+                locale=prompt.locale,
+            )
         return _NOTICES.get(answer)
 
     async def _once(self, prompt: Prompt, key: str) -> str | None:
@@ -229,22 +251,28 @@ class Intake:
 
     async def _decline(self, prompt: Prompt, key: str) -> None:
         """Says why a prompt becomes no turn. The nonce makes a repetition harmless."""
-        async with self._room:
-            outcome = await self._front.send(
-                OutgoingMessage(
-                    channel_id=prompt.channel_id,
-                    text=self._notices.say(key, prompt.locale),
-                    nonce=nonce_of(turn_id_of(prompt), 0, INTAKE_CLAIM, 0, 0),
-                    reply_to=prompt.message_id,
-                    is_notice=True,
-                )
-            )
-            logger.debug("intake.declined", extra={"outcome": type(outcome).__name__})
-            if isinstance(outcome, Unavailable):
-                return  # not handled: it comes again with the next start or look at what is pending
-            try:
-                # Nonces are forgotten in minutes, and a backfill may find the prompt hours later.
-                await self._admissions.decline(turn_id_of(prompt))
-                await self._front.handled(prompt)
-            except (StoreUnavailable, StoreFull):
-                logger.debug("intake.left_pending", extra={"channel_id": prompt.channel_id})
+        message = OutgoingMessage(
+            channel_id=prompt.channel_id,
+            text=self._notices.say(key, prompt.locale),
+            nonce=nonce_of(turn_id_of(prompt), 0, INTAKE_CLAIM, 0, 0),
+            reply_to=prompt.message_id,
+            is_notice=True,
+        )
+        outcome: Outcome = Unavailable(reason="not_tried")
+        for wait_s in (0.0, *DECLINE_WAITS_S):
+            await self._sleep(wait_s)
+            async with self._room:
+                outcome = await self._front.send(message)
+            if not isinstance(outcome, Unavailable):
+                break
+            if outcome.retry_after_s is not None:
+                await self._sleep(outcome.retry_after_s)
+        logger.debug("intake.declined", extra={"outcome": type(outcome).__name__})
+        if isinstance(outcome, Unavailable):
+            return  # not handled: it comes again with the next start or look at what is pending
+        try:
+            # Nonces are forgotten in minutes, and a backfill may find the prompt hours later.
+            await self._admissions.decline(turn_id_of(prompt))
+            await self._front.handled(prompt)
+        except (StoreUnavailable, StoreFull):
+            logger.debug("intake.left_pending", extra={"channel_id": prompt.channel_id})

@@ -108,6 +108,11 @@ class Outward:
         """How many requests a front takes."""
         return self._discord_budget if front is Front.DISCORD else Boundless()
 
+    def load_of(self, front: ChannelFront) -> Callable[[], float]:
+        """How much is asked of a front, as a part of what it allows."""
+        budget = self._discord_budget if isinstance(front, DiscordFront) else Boundless()
+        return lambda: budget.load
+
     def surroundings(self) -> Surroundings:
         """What all partitions share."""
         shared = self._shared
@@ -192,11 +197,27 @@ class Outward:
                     "TURNFLEET_FRONT=discord needs TURNFLEET_DISCORD_TOKEN; "
                     "docs/discord.md says where to get one"
                 )
-            options = DiscordOptions(
-                token=settings.discord_token, rest_url=settings.discord_rest_url
+            fronts[Front.DISCORD] = DiscordFront(
+                _options(settings, settings.discord_token),
+                RedisMarks(shared.redis, shared.keys),
+                budget=self._discord_budget,
             )
-            marks = RedisMarks(shared.redis, shared.keys)
-            fronts[Front.DISCORD] = DiscordFront(options, marks, budget=self._discord_budget)
         elif settings.front != Front.LOCAL:
             raise ConfigError(f"TURNFLEET_FRONT={settings.front}: use local or discord")
         return fronts
+
+
+def _options(settings: Settings, token: str) -> DiscordOptions:
+    names = tuple(name.strip() for name in settings.discord_names.split(",") if name.strip())
+    if names and not settings.discord_reads_all:
+        raise ConfigError(
+            "TURNFLEET_DISCORD_NAMES needs TURNFLEET_DISCORD_READS_ALL=true, and the intent "
+            "*message content* in the developer portal: without it Discord shows no such message"
+        )
+    return DiscordOptions(
+        token=token,
+        rest_url=settings.discord_rest_url,
+        names=names,
+        reads_all=settings.discord_reads_all,
+        shards=settings.discord_shards,
+    )

@@ -47,11 +47,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     discord_shards: int = 0
     """Shards of the bot; 0 takes what Discord recommends."""
     discord_names: str = ""
-    """Names that call the bot at the beginning of a message, with commas between. They need the
-    privileged intent *message content*."""
-    discord_always: str = ""
-    """Ids of channels where every message is a prompt, with commas between. They need the
-    privileged intent *message content*."""
+    """Names that call the bot at the beginning of a message, with commas between. They need
+    `discord_reads_all`."""
+    discord_reads_all: bool = False
+    """Ask for the privileged intent *message content*: for names, and for channels where every
+    message is a prompt (`speak = "always"`). It must be allowed in the developer portal."""
     tables: str = "image"
     """How tables are shown in Discord: `image` (drawn, with a button for the source) or `text`."""
     messages_per_turn: int = 20

@@ -15,6 +15,8 @@ MAX_SEGMENT_CHARS = 2000
 
 REPLACED = "replaced"
 """A note of a cancelled turn: its user's next message took its place."""
+WITHDRAWN = "withdrawn"
+"""A note of a cancelled turn: its prompt was deleted, and nobody waits for a word about it."""
 MERGED = "merged"
 """A note of a cancelled turn: its prompt is answered together with the next one."""
 THOUGHTS = "thoughts"

@@ -19,7 +19,7 @@ from gateway.delivery.surroundings import Surroundings
 from gateway.front import Refusal, Refused, Sent
 from gateway.notices import SHOW_SOURCE, unknown_notes
 from gateway.sequencer import TurnSequencer
-from gateway.steps import Erase, Patch, Piece, Step, Written
+from gateway.steps import Erase, Patch, Piece, Post, Rewrite, Step, Written
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.failures import Fault
 from shared.segments import Envelope, SegmentReady, TurnDone
@@ -219,7 +219,9 @@ class TurnDelivery:
                 if outcome.code == NO_PERMISSION:
                     channel_id = envelope.route.channel_id
                     await self.stored(lambda: self._around.fleet.refuse_files(channel_id))
-            case Refused(refusal=refusal) if refusal in _LOST_CHANNEL:
+            case Refused(refusal=refusal) if refusal in _LOST_CHANNEL and not (
+                outcome.code == NO_PERMISSION and isinstance(step, Post | Rewrite) and step.files
+            ):
                 await self._lose_channel(turn, envelope, outcome)
             case Sent() | Refused():
                 if isinstance(outcome, Refused) and outcome.refusal in _REFUSED_TEXT:

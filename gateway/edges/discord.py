@@ -8,8 +8,7 @@ into sight names its channels and their last messages, and the history of those 
 last mark of life is read. Turn ids are made of message ids, so that a message that is found twice
 is one turn.
 
-Not done yet: interactions, shards spread over several gateways, message content beyond what Discord
-shows every bot (mentions, replies that ping, direct messages).
+Not done yet: shards spread over several gateways.
 """
 
 import asyncio
@@ -21,9 +20,13 @@ from typing import Final
 
 import hikari
 
+from gateway.addressing import named
+from gateway.asks import Answers, Ask
 from gateway.edges.discord_backfill import MAX_MESSAGES, Backfill, Marks, Moved
+from gateway.edges.discord_changes import change_of
 from gateway.edges.discord_connection import DiscordConnection, DiscordOptions
 from gateway.edges.discord_errors import outcome_of
+from gateway.edges.discord_interactions import INTERACTIONS, DiscordAnswers, ask_of
 from gateway.edges.discord_prompts import echo_of, prompt_of, shown_of
 from gateway.front import (
     Boundless,
@@ -59,6 +62,7 @@ RETRY_STORE_S: Final = 0.5
 """How often a server that is away is asked again."""
 
 Call = Callable[[hikari.api.RESTClient], Awaitable[Sent]]
+TakeAsk = Callable[[Ask, Answers], Awaitable[None]]
 
 _PASSING = (hikari.HikariError, OSError, TimeoutError)
 
@@ -83,6 +87,7 @@ class DiscordFront:
         alive_every_s: float = ALIVE_EVERY_S,
     ) -> None:
         self._budget = budget or Boundless()
+        self._names = options.names
         self._alive_every_s = alive_every_s
         self._backfill = Backfill(marks)
         self._incoming: asyncio.Queue[FrontEvent | Moved | ConfigError | None] = asyncio.Queue(
@@ -94,12 +99,19 @@ class DiscordFront:
             options,
             on_message=self._on_message,
             on_guild=self._on_guild,
+            on_interaction=self._on_interaction,
+            on_change=self._on_change,
         )
+        self._take_ask: TakeAsk | None = None
 
     @property
     def bot_id(self) -> int:
         """Our own user, known once `connect` is done."""
         return self._connection.bot_id
+
+    def answer(self, take: TakeAsk) -> None:
+        """Gives every command, button and form from now on to `take`."""
+        self._take_ask = take
 
     async def connect(self) -> None:
         """Connects, however long Discord is away.
@@ -252,13 +264,24 @@ class DiscordFront:
         guild_id = (
             int(event.guild_id) if isinstance(event, hikari.GuildMessageCreateEvent) else None
         )
-        prompt = prompt_of(event.message, self.bot_id, guild_id)
+        prompt = named(prompt_of(event.message, self.bot_id, guild_id), self._names)
         if not prompt.from_bot and self._put(prompt):
             self._untaken.add(prompt.message_id)
+
+    async def _on_change(self, event: hikari.Event) -> None:
+        change = change_of(event)
+        if change is not None:
+            self._put(change)
 
     async def _on_guild(self, event: hikari.GuildAvailableEvent) -> None:
         for moved in self._backfill.of_guild(event):
             self._put(moved)
+
+    async def _on_interaction(self, event: hikari.InteractionCreateEvent) -> None:
+        interaction, rest = event.interaction, self._connection.rest
+        if self._take_ask is None or rest is None or not isinstance(interaction, INTERACTIONS):
+            return
+        await self._take_ask(ask_of(interaction), DiscordAnswers(rest, interaction))
 
     def _put(self, event: FrontEvent | Moved) -> bool:
         try:
@@ -287,7 +310,7 @@ class DiscordFront:
     async def _missed(self, moved: Moved) -> list[Prompt]:
         found = await self._fetch(moved.channel_id, after=moved.after, limit=MAX_MESSAGES)
         prompts = [
-            prompt_of(message, self.bot_id, moved.guild_id, backfilled=True)
+            named(prompt_of(message, self.bot_id, moved.guild_id, backfilled=True), self._names)
             for message in found or ()
         ]
         return [prompt for prompt in prompts if not prompt.from_bot]

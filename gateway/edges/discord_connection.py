@@ -14,12 +14,15 @@ import msgspec
 from hikari.api import CacheComponents
 from hikari.impl import CacheSettings
 
+from gateway.edges.discord_changes import CHANGES
 from shared.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
 INTENTS: Final = hikari.Intents.GUILDS | hikari.Intents.GUILD_MESSAGES | hikari.Intents.DM_MESSAGES
-"""None is privileged: Discord shows every bot the messages that mention it, and its own DMs."""
+"""None is privileged: Discord shows every bot the messages that mention it, and its own DMs.
+The text of others, for names and for channels where every message is a prompt, is asked for only
+when a setting says so."""
 MAX_SILENT_WAIT_S: Final = 30.0
 """Longer rate limits are told to the courier, which looks at deadlines meanwhile."""
 IDENTIFY_FLOOR: Final = 50
@@ -51,6 +54,12 @@ class DiscordOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     token: str
     rest_url: str = "https://discord.com/api/v10"
+    reads_all: bool = False
+    """The privileged intent *message content* is asked for."""
+    names: tuple[str, ...] = ()
+    """Names that call the bot at the beginning of a message."""
+    shards: int = 0
+    """How many shards the bot has; 0 takes what Discord recommends."""
 
 
 class DiscordConnection:
@@ -60,6 +69,8 @@ class DiscordConnection:
         options: token and address.
         on_message: takes `MessageCreateEvent`s, in order.
         on_guild: takes `GuildAvailableEvent`s, before the messages of that guild.
+        on_interaction: takes `InteractionCreateEvent`s, any number at once.
+        on_change: takes the events of `gateway.edges.discord_changes`.
         sleep: waits, up to a day.
     """
 
@@ -69,12 +80,16 @@ class DiscordConnection:
         *,
         on_message: Callable[[hikari.MessageCreateEvent], Coroutine[Any, Any, None]],
         on_guild: Callable[[hikari.GuildAvailableEvent], Coroutine[Any, Any, None]],
+        on_interaction: Callable[[hikari.InteractionCreateEvent], Coroutine[Any, Any, None]],
+        on_change: Callable[[hikari.Event], Coroutine[Any, Any, None]],
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
     ) -> None:
         self._sleep = sleep
         self._options = options
         self._on_message = on_message
         self._on_guild = on_guild
+        self._on_interaction = on_interaction
+        self._on_change = on_change
         self._bot: hikari.GatewayBot | None = None
         self._closing = asyncio.Event()
         self.bot_id = 0
@@ -141,7 +156,7 @@ class DiscordConnection:
             self._options.token,
             rest_url=self._options.rest_url,
             cache_settings=CacheSettings(components=CacheComponents.NONE),
-            intents=INTENTS,
+            intents=INTENTS | (hikari.Intents.MESSAGE_CONTENT if self._options.reads_all else 0),
             banner=None,
             logs=None,
             suppress_optimization_warning=True,
@@ -151,8 +166,11 @@ class DiscordConnection:
         )
         bot.subscribe(hikari.MessageCreateEvent, self._on_message)
         bot.subscribe(hikari.GuildAvailableEvent, self._on_guild)
+        bot.subscribe(hikari.InteractionCreateEvent, self._on_interaction)
+        for kind in CHANGES:
+            bot.subscribe(kind, self._on_change)
         async with asyncio.timeout(START_TIMEOUT_S):
-            await bot.start(check_for_updates=False)
+            await bot.start(check_for_updates=False, shard_count=self._options.shards or None)
         logger.info("discord.connected", extra={"shards": len(bot.shards)})
 
     async def _check_token(self) -> None:

@@ -28,9 +28,9 @@ from shared.keys import (
     SOURCE_TTL_MS,
     Keys,
 )
-from shared.segments import Envelope
+from shared.segments import WITHDRAWN, Envelope
 from shared.turns import TurnRequest
-from shared.wire import encode_json
+from shared.wire import decode_turn_request, encode_json, encode_turn_request
 
 LEASE_MS: Final = 3_000
 """Three renewals. Delivery does nothing long in its loop, so a silent second is rare."""
@@ -189,6 +189,7 @@ class GatewayFleet:
 
     def __init__(self, queue: TurnQueue) -> None:
         self._queue = queue
+        self._amend = Script(queue.redis, "amend")
 
     async def admit(self, request: TurnRequest) -> str:
         """Takes a turn, or says why not."""
@@ -216,6 +217,28 @@ class GatewayFleet:
     async def cancel(self, turn_id: str) -> None:
         """Stops a turn whose answer nobody can see."""
         await self._queue.cancel(turn_id)
+
+    async def withdraw(self, turn_id: str) -> None:
+        """Stops a turn that nobody waits for any more, and says nothing about it."""
+        await self._queue.cancel(turn_id, why=WITHDRAWN)
+
+    async def amend(self, turn_id: str, text: str) -> bool:
+        """Replaces the prompt of a turn that still waits; False when there is none."""
+        key = self._queue.keys.turn(turn_id)
+        found: bytes | None = await within(self._queue.redis.hget(key, "request"))
+        if found is None:
+            return False
+        try:
+            request = decode_turn_request(found)
+        except WireError:
+            return False  # of another version
+        *before, last = request.messages
+        if last.content == text:
+            return False
+        prompt = msgspec.structs.replace(last, content=text)
+        amended = msgspec.structs.replace(request, messages=[*before, prompt])
+        answer: int = await within(self._amend([key], [found, encode_turn_request(amended)]))
+        return answer == 1
 
     async def block_channel(self, channel_id: int) -> None:
         """Marks a channel as refusing for `SEND_BLOCK_TTL_MS`."""

@@ -135,6 +135,7 @@ class Run(NamedTuple):
 
 
 Line = tuple[Run, ...]
+Ink = tuple[int, int, int]
 
 
 class Pens:
@@ -168,7 +169,7 @@ class Pens:
         """How wide a line is."""
         return sum(self._length(run) for run in line)
 
-    def write(self, image: Image.Image, place: tuple[int, int], line: Line, ink: object) -> None:
+    def write(self, image: Image.Image, place: tuple[int, int], line: Line, ink: Ink) -> None:
         """Draws a line; `place` is its upper left corner."""
         brush = ImageDraw.Draw(image)
         x, y = place

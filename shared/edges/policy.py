@@ -11,7 +11,15 @@ from shared import keys
 from shared.causes import Cause
 from shared.config import Settings
 from shared.failures import FailureCategory, Fault
-from shared.segments import MERGED, REPLACED, AttemptSuperseded, TurnDone, TurnEvent, TurnFailed
+from shared.segments import (
+    MERGED,
+    REPLACED,
+    WITHDRAWN,
+    AttemptSuperseded,
+    TurnDone,
+    TurnEvent,
+    TurnFailed,
+)
 from shared.turns import Charge, TurnState
 from shared.wire import encode_json
 
@@ -75,6 +83,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     superseded: str = ""
     cancelled: str = ""
     replaced: str = ""
+    withdrawn: str = ""
     merged: str = ""
     expired: str = ""
     lost: str = ""
@@ -97,6 +106,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             superseded=_superseded(),
             cancelled=_cancelled(),
             replaced=_cancelled(REPLACED),
+            withdrawn=_cancelled(WITHDRAWN),
             merged=_cancelled(MERGED),
             expired=_counted(
                 _failed(

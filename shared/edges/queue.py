@@ -281,9 +281,14 @@ class TurnQueue:
             (_text(answer[i]), GivenBack(_text(answer[i + 1]))) for i in range(0, len(answer), 2)
         ]
 
-    async def cancel(self, turn_id: str) -> Cancelled:
-        """Stops a turn: at once while it waits, else through its worker."""
-        keys, args = [self.keys.turn(turn_id)], [turn_id]
+    async def cancel(self, turn_id: str, *, why: str = "") -> Cancelled:
+        """Stops a turn: at once while it waits, else through its worker.
+
+        Args:
+            turn_id: the turn.
+            why: a note of its end: `withdrawn`, or nothing.
+        """
+        keys, args = [self.keys.turn(turn_id)], [turn_id, why]
         return Cancelled(_text(await self.run(self._cancel, keys, list(args))))
 
     async def pause(self, name: str, seconds: float | None = None) -> None:

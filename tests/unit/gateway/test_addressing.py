@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 from gateway import addressing
-from gateway.addressing import is_addressed, route_of, text_without_call, turn_id_of
+from gateway.addressing import is_addressed, named, route_of, text_without_call, turn_id_of
 from gateway.front import Prompt
 from shared.turns import Front, Route
 
@@ -66,3 +66,21 @@ def test_a_turn_is_named_by_its_message_and_answers_it():
 
 def test_the_examples_run():
     assert doctest.testmod(addressing).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("Ann, what is this?", "what is this?"),
+        ("ANN: hi", "hi"),
+        ("  ann hi", "hi"),
+        ("ann", ""),
+        ("Anna, hi", None),
+        ("hi ann", None),
+        ("old bot! hi", "hi"),
+    ],
+)
+def test_a_name_at_the_beginning_calls_the_bot(text, rest):
+    found = named(prompt(text=text, guild_id=3), ("ann", "old bot"))
+    assert found.mentions_bot is (rest is not None)
+    assert found.text == (text if rest is None else rest)

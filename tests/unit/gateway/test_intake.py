@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.front import Echo, Prompt, Unavailable
-from gateway.intake import Answer, Intake, Paced
+from gateway.front import Change, Echo, FrontEvent, Prompt, PromptsDeleted, Unavailable
+from gateway.intake import BUSY_LOAD, DECLINE_WAITS_S, Answer, Intake, Paced
 from gateway.notices import Notices
 from gateway.typist import Typist
 from shared.configuration.choices import Access, Place, Settled, Speak
@@ -74,7 +74,12 @@ class Fixed:
 
 
 async def take(
-    admissions: Admissions, *events: Prompt | Echo, front: MemoryFront, fixed: Fixed | None = None
+    admissions: Admissions,
+    *events: FrontEvent,
+    front: MemoryFront,
+    fixed: Fixed | None = None,
+    load: float = 0.0,
+    heeded: list[Change] | None = None,
 ) -> list[Echo]:
     """Runs intake over the events until each is dealt with."""
     fixed = fixed or Fixed(Settled(target=TARGET))
@@ -83,6 +88,11 @@ async def take(
     async def sleep(seconds: float) -> None:
         del seconds
         await asyncio.sleep(0)
+
+    async def heed(change: Change, bot_id: int) -> None:
+        assert bot_id == front.bot_id
+        if heeded is not None:
+            heeded.append(change)
 
     typist = Typist()
     intake = Intake(
@@ -93,6 +103,8 @@ async def take(
         fixed,
         fixed,
         absorb=echoes.append,
+        heed=heed,
+        load=lambda: load,
         now_ms=lambda: 1,
         sleep=sleep,
     )
@@ -166,9 +178,32 @@ async def test_a_prompt_that_is_found_again_after_its_notice_hears_nothing(front
 
 
 async def test_a_notice_that_could_not_be_said_leaves_the_prompt_unhandled(front):
-    front.script = [Unavailable(reason="connection")]
+    front.script = [Unavailable(reason="connection")] * 99
     await take(Admissions(Answer.FULL), prompt(), front=front)
     assert front.taken == []
+
+
+@pytest.mark.parametrize("failures", [1, len(DECLINE_WAITS_S)])
+async def test_a_notice_that_meets_an_outage_is_said_when_it_is_over(front, failures):
+    front.script = [Unavailable(reason="connection", retry_after_s=1.0)] * failures
+    await take(Admissions(Answer.FULL), prompt(), front=front)
+    assert front.shown(7) == [TEXTS.text("notice.busy")]
+    assert len(front.taken) == 1
+
+
+async def test_above_what_discord_takes_admission_says_busy(front):
+    admissions = Admissions()
+    await take(admissions, prompt(), front=front, load=BUSY_LOAD)
+    assert (admissions.requests, front.shown(7)) == ([], [TEXTS.text("notice.busy")])
+    await take(admissions, prompt(message_id=11), front=front, load=BUSY_LOAD - 0.01)
+    assert len(admissions.requests) == 1
+
+
+async def test_what_is_no_prompt_is_heeded(front):
+    heeded: list[Change] = []
+    change = PromptsDeleted(channel_id=7, turn_ids=("m1",))
+    await take(Admissions(), change, front=front, heeded=heeded)
+    assert heeded == [change]
 
 
 async def test_an_empty_prompt_is_asked_back(front):
