@@ -64,7 +64,10 @@ class Play:
     def __init__(self, redis: Redis, crash: str) -> None:
         self.redis = redis
         self.keys = Keys("play", partitions=1)
-        policy = msgspec.structs.replace(POLICY, key_running=KEY_RUNNING, crash=crash)
+        # Without delays here: the scheduler's own model has them.
+        policy = msgspec.structs.replace(
+            POLICY, key_running=KEY_RUNNING, crash=crash, crash_delays_ms=(0,)
+        )
         self.queue = TurnQueue(redis, self.keys, Settings(), policy=policy)
         self.accepted: dict[int, list[str]] = defaultdict(list)
         self.begun: dict[int, list[str]] = defaultdict(list)
