@@ -54,7 +54,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         may_supersede: shown text may be replaced (a setting; no tool ran since; the turn is young).
         keys_left: other keys of the pool that are not cooling down.
         fallbacks_left: further models of the chain.
-        done: repairs that this turn has used; each is tried once.
+        done: actions that this turn has used; repairs are tried once, a retry once before the next
+            model of the chain.
     """
 
     attempt: int = 1
@@ -101,7 +102,8 @@ PLANS: dict[Family, tuple[Action, ...]] = {
     Family.UPSTREAM: (Action.RETRY, Action.FALL_BACK),
     Family.INTERNAL: (Action.RETRY,),
 }
-"""By family, what is tried, in this order; `RETRY` only where the cause is retryable."""
+"""By family, what is tried, in this order; `RETRY` only where the cause is retryable, and once while
+there is another model to fall back to."""
 
 OWN_PLANS: dict[Cause, tuple[Action, ...]] = {
     Cause.AFFORDABLE_WITH_SMALLER_MAX_TOKENS: (
@@ -155,6 +157,8 @@ def _is_open(action: Action, error: ProviderError, situation: Situation) -> bool
     if action in situation.done & _ONCE:
         return False
     match action:
+        case Action.RETRY if situation.fallbacks_left and action in situation.done:
+            return False  # it was asked again already: another model is the better try
         case Action.RETRY:
             return error.retryable and _delay_s(error, situation, 0.0) <= MAX_WAIT_S
         case Action.ROTATE_KEY:

@@ -26,6 +26,11 @@ from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopp
 from worker.turn.ports import Clock, OutboxPort, ProviderPort, ResponsePort
 from worker.turn.rounds import Round
 
+_LATE = {
+    Cause.NETWORK_TIMEOUT: "the stream fell silent",
+    Cause.REQUEST_TIMEOUT: "the answer did not end in time",
+}
+
 log = logging.getLogger(__name__)
 
 
@@ -133,9 +138,10 @@ class AttemptStream:
                         if attempt.pipeline.end is not None:
                             break
                         read = _next(chunks)
-                    elif (cause := attempt.overdue(now_s)) is not None:
+                    # Also when something came: one that never ends is no better than a silent one.
+                    if (cause := attempt.overdue(now_s)) is not None:
                         await self._send(attempt, attempt.pipeline.stop())
-                        return Failed(error=error_of(cause, message="the stream fell silent"))
+                        return Failed(error=error_of(cause, message=_LATE[cause]))
                     await self._send(attempt, attempt.tick(now_s))
             finally:
                 await _end(read)

@@ -66,6 +66,12 @@ def test_a_key_changes_and_rests_for_reasons_of_the_key_only(cause):
         (Cause.OVERLOADED, Situation(keys_left=1), Action.RETRY),
         (Cause.STREAM_TRUNCATED, Situation(), Action.RETRY),
         (Cause.EMPTY_STREAM, RICH, Action.RETRY),
+        (
+            Cause.EMPTY_STREAM,
+            Situation(fallbacks_left=1, done=frozenset({Action.RETRY})),
+            Action.FALL_BACK,
+        ),
+        (Cause.EMPTY_STREAM, Situation(done=frozenset({Action.RETRY})), Action.RETRY),
         (Cause.MODEL_NOT_FOUND, RICH, Action.FALL_BACK),
         (Cause.CONNECTION_REFUSED, RICH, Action.FALL_BACK),
         (Cause.CONTEXT_OVERFLOW, RICH, Action.TRIM_HISTORY),
