@@ -84,8 +84,8 @@ compose-up: install  ## Make secrets/ if there is none, and start everything wit
 	$(BIN)/turnfleet secrets secrets
 	TURNFLEET_SECRETS_GID=$$(id -g) docker compose up --detach --build
 
-faults: install  ## The long failure suite.
-	$(BIN)/python -m pytest -q -m faults
+faults: install  ## The failure suite, with a table of results (ARGS="-k partition" chooses).
+	$(BIN)/python -m pytest -q -m "faults or scenario" $(ARGS)
 
 ci: lint test cov demo  ## What CI runs: lint, every test, the coverage gates, the demo.
 

@@ -39,6 +39,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     beat_s: float = 2.0
     reap_s: float = 0.5
     guild_running: int = 1_000
+    key_running: int = 1_000
 
     def policy(self) -> Policy:
         """The policy that the test's own queue must share."""
@@ -48,6 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             lease_ms=self.lease_ms,
             reap_gap_ms=self.lease_ms // 2,
             guild_running=self.guild_running,
+            key_running=self.key_running,
         )
 
 

@@ -11,9 +11,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -23,6 +24,7 @@ from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
 from shared.edges.redis import connect
 from shared.keys import Keys
+from tests.support.proxy import Proxy
 
 ROOT = Path(__file__).parents[2]
 READY_S = 60.0
@@ -73,11 +75,33 @@ class Process:
         if self._process is None:
             return None
         self._process.send_signal(signal.SIGTERM)
+        return self.wait(STOP_S)
+
+    def wait(self, limit_s: float) -> int | None:
+        """Waits for an end that was asked for; the exit code, None where it had to be forced."""
+        assert self._process is not None
         try:
-            return self._process.wait(STOP_S)
+            code = self._process.wait(limit_s)
         except subprocess.TimeoutExpired:
             self.kill()
             return None
+        self._process = None
+        return code
+
+
+class Ways(msgspec.Struct, frozen=True, kw_only=True):
+    """How the processes of a house are reached and started, where that is not as usual.
+
+    `proxied` names whose way leads through a `Proxy`: `worker` and `gateway` to the server,
+    `provider` from the workers to the rehearsal provider. `environ` has further variables of the
+    workers, as they are.
+    """
+
+    proxied: tuple[str, ...] = ()
+    environ: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+AS_USUAL = Ways()
 
 
 class House:
@@ -85,6 +109,7 @@ class House:
 
     Args:
         url: of the server.
+        ways: how the processes are reached and started.
         home: a temporary directory.
         workers: how many.
         gateways: how many; one leads each partition, the others wait for its end.
@@ -92,9 +117,21 @@ class House:
     """
 
     def __init__(
-        self, url: str, home: Path, *, workers: int = 2, gateways: int = 1, **settings: str
+        self,
+        url: str,
+        ways: Ways,
+        home: Path,
+        /,
+        *,
+        workers: int = 2,
+        gateways: int = 1,
+        **settings: str,
     ) -> None:
         self.home = home
+        self.proxies: dict[str, Proxy] = {}
+        self._proxied = ways.proxied
+        self._worker_environ = dict(ways.environ)
+        self._open = AsyncExitStack()
         self._url = url
         self._settings = settings
         self._worker_count = workers
@@ -103,6 +140,7 @@ class House:
         self.gateways: list[Process] = []
         self.workers: list[Process] = []
         self.recorder: Process | None = None
+        self.provider_url = ""
         self.redis = connect(url)
         self.keys = Keys()
         self.queue = TurnQueue(self.redis, self.keys, Settings())
@@ -121,6 +159,14 @@ class House:
         return [process for process in some if process is not None]
 
     async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self.__aexit__()  # nobody else would end what has started
+            raise
+        return self
+
+    async def _start(self) -> None:
         environ = self._environ({})
         ready = self.home / "rehearsal.url"
         self.rehearsal = Process(
@@ -130,25 +176,49 @@ class House:
         async with asyncio.timeout(READY_S):
             while not ready.exists() or not ready.read_text():
                 await asyncio.sleep(0.02)
+        self.provider_url = ready.read_text().strip()
         more = msgspec.json.decode(self._settings.get("ENDPOINTS", "{}"))
-        endpoints = {"rehearsal": ready.read_text().strip(), **more}
-        environ = self._environ({"ENDPOINTS": msgspec.json.encode(endpoints).decode()})
+        endpoints = {"rehearsal": await self._through("provider", self.provider_url), **more}
+        shared = {"ENDPOINTS": msgspec.json.encode(endpoints).decode()}
+        environ = self._environ({**shared, "REDIS_URL": await self._through("gateway", self._url)})
         names = ["gateway", *(f"gateway-{n}" for n in range(2, self._gateway_count + 1))]
         self.gateways = [Process(name, ["gateway"], environ, self.home) for name in names]
-        self.recorder = Process("recorder", ["ops", "recorder"], environ, self.home)
-        self.workers = [
-            Process(f"worker-{number}", ["worker"], environ, self.home)
-            for number in range(1, self._worker_count + 1)
-        ]
+        self.recorder = Process("recorder", ["ops", "recorder"], self._environ(shared), self.home)
+        environ = self._environ({**shared, "REDIS_URL": await self._through("worker", self._url)})
+        self._worker_environ = environ | self._worker_environ
         for process in self.processes[1:]:
             process.start()
+        for _ in range(self._worker_count):
+            self.add_worker()
         await self.is_up()
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         for process in self.processes:
             process.kill()
+        await self._open.aclose()
         await self.redis.aclose()
+
+    def add_worker(self) -> Process:
+        """Starts one more worker."""
+        name = f"worker-{len(self.workers) + 1}"
+        process = Process(name, ["worker"], self._worker_environ, self.home)
+        self.workers.append(process)
+        process.start()
+        return process
+
+    def environ(self, url: str) -> dict[str, str]:
+        """The environment of a process of this house on another server."""
+        return self._environ({"REDIS_URL": url})
+
+    async def _through(self, role: str, url: str) -> str:
+        """The address that a role uses: the given one, or that of its proxy."""
+        if role not in self._proxied:
+            return url
+        parts = urlsplit(url)
+        assert parts.port is not None
+        proxy = await self._open.enter_async_context(Proxy(parts.port))
+        self.proxies[role] = proxy
+        return parts._replace(netloc=f"127.0.0.1:{proxy.port}").geturl()
 
     async def is_up(self) -> None:
         """Waits until every process has reported itself."""
@@ -165,11 +235,17 @@ class House:
 
 @asynccontextmanager
 async def house(
-    url: str, *, workers: int = 2, gateways: int = 1, **settings: str
+    url: str,
+    ways: Ways = AS_USUAL,
+    /,
+    *,
+    workers: int = 2,
+    gateways: int = 1,
+    **settings: str,
 ) -> AsyncIterator[House]:
     """A house in a temporary home, up and running."""
     with tempfile.TemporaryDirectory(prefix="tf-house-") as home:
         async with House(
-            url, Path(home), workers=workers, gateways=gateways, **settings
+            url, ways, Path(home), workers=workers, gateways=gateways, **settings
         ) as running:
             yield running

@@ -68,7 +68,8 @@ class RedisServer:
         for name, value in self.options.items():
             arguments += [f"--{name}", value]
         log = (self.directory / "server.log").open("ab")
-        self.process = subprocess.Popen(arguments, stdout=log, stderr=log)
+        # SIGXFSZ stays ignored, as Python has it: a full disk is then an error of a write.
+        self.process = subprocess.Popen(arguments, stdout=log, stderr=log, restore_signals=False)
         log.close()
         self.wait_ready()
 

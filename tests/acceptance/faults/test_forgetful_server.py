@@ -118,6 +118,7 @@ def faults_of(channel: int, shown: list[str], numbers: list[int]) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.scenario
 async def test_a_server_that_forgets_its_last_second_doubles_and_reorders_nothing():
     seed = int(os.environ.get("TURNFLEET_TEST_KILL_SEED", str(random.randrange(2**32))))
     rng = random.Random(seed)

@@ -12,7 +12,7 @@ from shared.edges.redis import connect
 from shared.keys import Keys
 from shared.segments import TurnDone
 from shared.turns import TurnOutcome, TurnState
-from tests.support.proxy import SilentProxy
+from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 from tests.support.turns import turn
 from worker.edges.fleet.worker import FleetWorker
@@ -29,7 +29,7 @@ async def test_a_worker_survives_the_silence_of_all_its_connections(
     """Its running turn keeps its lease, and the next turn and a stop come through soon."""
     running = asyncio.Event()
 
-    async with SilentProxy(server.port) as proxy:
+    async with Proxy(server.port) as proxy:
         url = f"redis://127.0.0.1:{proxy.port}"
         redis, blocking = connect(url), connect(url, blocking=True)
         own = TurnQueue(redis, keys, Settings(), policy=queue.policy)

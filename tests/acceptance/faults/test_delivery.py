@@ -1,0 +1,196 @@
+"""Faults of delivery: gateways that die or stall, a Discord that refuses, a server that forgets."""
+
+import asyncio
+import shutil
+import time
+
+import pytest
+
+from ops.rehearsal.discord.faults import Fault, Stage
+from ops.rehearsal.discord.server import FakeDiscord
+from shared.turns import TurnState
+from tests.support.fronts import DiscordTalk
+from tests.support.house import Process
+from tests.support.scene import Scene
+from tests.support.staging import Setting, fault
+
+DISCORD = Setting(workers=2, front="discord", settings=(("MODEL", "echo@60"),))
+LEAD_S = 3.0
+"""The lease of the gateway that delivers a partition."""
+FIRST_POST = "/messages"
+
+
+def discord_of(scene: Scene) -> FakeDiscord:
+    assert isinstance(scene.talk, DiscordTalk)
+    return scene.talk.discord
+
+
+async def leader(scene: Scene, channel: int) -> Process:
+    """The gateway that delivers a channel's partition."""
+    keys = scene.house.keys
+
+    async def is_led() -> bool:
+        return bool(await scene.house.redis.exists(keys.leader(keys.partition_of(channel))))
+
+    await scene.until(is_led)
+    owner = await scene.house.redis.get(keys.leader(keys.partition_of(channel)))
+    return next(g for g in scene.house.gateways if f"-{g.pid}-".encode() in (owner or b""))
+
+
+@fault("F24", on=DISCORD)
+@pytest.mark.parametrize("stage", [Stage.BEFORE, Stage.AFTER])
+async def test_a_gateway_dies_while_it_sends(scene: Scene, stage: Stage):
+    """SIGKILL of the leading gateway while it sends; Discord has not, or has, the message:"""
+    channel = await scene.channel()
+    gateway = await leader(scene, channel)
+    discord_of(scene).faults.add(Fault(stage=stage, delay_s=20.0, channel_id=channel))
+    prompt = await scene.ask(channel)
+    if stage is Stage.AFTER:
+        await scene.until_shown(prompt)
+    else:
+        await scene.until_state(prompt, TurnState.DONE)
+        await asyncio.sleep(0.3)
+    await scene.kill(gateway)
+    discord_of(scene).faults.clear()
+    scene.recoveries_s.append(await scene.until_shown(prompt, 3))
+    scene.recovery_s = LEAD_S + 5.0
+    assert await scene.talk.shown(channel) == list(prompt.parts)
+
+
+@fault("F24", on=DISCORD)
+async def test_gateways_are_killed_again_and_again(scene: Scene):
+    """SIGKILL of the leading gateway six times under load."""
+    channels = [await scene.channel(guild) for guild in range(1, 9)]
+    asking = asyncio.create_task(scene.ask_many(48, channels, pause_s=0.25))
+    for _ in range(6):
+        await asyncio.sleep(scene.random.uniform(0.5, 3))
+        await scene.kill(await leader(scene, scene.random.choice(channels)))
+    await asking
+    scene.silence_s = 20.0
+
+
+@fault("F26")
+async def test_the_leading_gateway_stalls_and_wakes(scene: Scene):
+    """SIGSTOP of the leading gateway beyond its lease: the other delivers, and none twice."""
+    channel = await scene.channel()
+    prompts = [await scene.ask(channel, model="echo@20", parts=4)]
+    await scene.until_shown(prompts[0])
+    async with scene.stopped(await leader(scene, channel)):
+        prompts.append(await scene.ask(channel, model="echo@100"))
+        scene.recoveries_s.append(await scene.until_shown(prompts[0], 4))
+        scene.recovery_s = LEAD_S + 8.0
+        await asyncio.sleep(1)
+    prompts.append(await scene.ask(channel, model="echo@100"))
+    await scene.until_shown(prompts[2], 3)
+
+
+@fault("F25")
+async def test_no_gateway_for_a_while(scene: Scene):
+    """No gateway for 30 s under load: what is said waits, and all is delivered in order."""
+    channels = [await scene.channel(guild) for guild in range(1, 13)]
+    for gateway in scene.house.gateways:
+        gateway.kill()
+    scene.note("SIGKILL of all gateways")
+    for _ in range(5):
+        for channel in channels:
+            await scene.admit("echo@200", channel=channel)
+    await asyncio.sleep(25)
+    for gateway in scene.house.gateways:
+        await asyncio.to_thread(gateway.start)
+    scene.note("gateways are back")
+    await scene.quiet()
+
+
+DISCORD_FAULTS = [
+    Fault(status=500),
+    Fault(status=502, is_html=True),
+    Fault(retry_after_s=1.0),
+    Fault(drop=True),
+    Fault(stage=Stage.AFTER, drop=True),
+    Fault(stage=Stage.AFTER, status=500),
+    Fault(delay_s=3.0),
+]
+
+
+@fault("F27", "section 7, 13", on=DISCORD)
+@pytest.mark.parametrize(
+    "trouble", DISCORD_FAULTS, ids=["500", "502", "429", "cut", "cut-after", "500-after", "late"]
+)
+async def test_discord_is_troubled(scene: Scene, trouble: Fault):
+    """Ten posts meet:"""
+    channels = [await scene.channel(guild) for guild in range(1, 5)]
+    discord_of(scene).faults.add(trouble, times=10)
+    for number in range(12):
+        await scene.ask(channels[number % 4])
+    scene.silence_s = 20.0
+    await scene.quiet()
+    discord_of(scene).faults.clear()
+
+
+@fault("F32", on=DISCORD)
+async def test_discord_says_everything_twice(scene: Scene):
+    """Each prompt's event comes twice, and the session is cut and resumed: one turn of each."""
+    discord = discord_of(scene)
+    for _ in range(8):
+        prompt = await scene.ask(await scene.channel())
+        await discord.announce(discord.world.message(prompt.channel, int(prompt.turn_id[1:])))
+        discord.sockets.cut_all()
+        await discord.announce(discord.world.message(prompt.channel, int(prompt.turn_id[1:])))
+        await scene.until_shown(prompt, 3)
+        assert await scene.talk.shown(prompt.channel) == list(prompt.parts)
+
+
+@fault("F17", on=DISCORD)
+async def test_a_server_without_memory(scene: Scene):
+    """`maxmemory` is reached: running turns end, new prompts hear that the bot is busy."""
+    running = await scene.ask(parts=6)
+    await scene.until_state(running, TurnState.RUNNING)
+    await scene.until_shown(running)
+    scene.note("maxmemory 1")
+    await scene.house.redis.config_set("maxmemory", "1")
+    channel = await scene.channel()
+    await discord_of(scene).say(
+        channel, discord_of(scene).world.add_user("bob"), discord_of(scene).mention("hello")
+    )
+
+    async def told() -> bool:
+        return len(await scene.talk.shown(channel)) == 1
+
+    await scene.until(told, limit_s=30.0)
+    await asyncio.sleep(2)
+    await scene.house.redis.config_set("maxmemory", "0")
+    scene.note("maxmemory 0")
+    await scene.until_shown(running, 6)
+    following = await scene.ask(running.channel)
+    await scene.until_shown(following, 3)
+
+
+@fault("F15", "section 7, 10", on=DISCORD)
+async def test_a_server_that_forgets_everything(scene: Scene):
+    """The server comes back empty: whoever waits has a reply or a notice, and all works on."""
+    waiting = [await scene.ask(await scene.channel(n)) for n in range(6)]
+    await scene.until_shown(waiting[0])
+    scene.prompts.clear()  # nobody knows these turns any more: what counts is what is shown
+    scene.note("all is forgotten")
+    scene.server.kill()
+    shutil.rmtree(scene.server.directory / "appendonlydir")
+    begun_s = time.monotonic()
+    await asyncio.to_thread(scene.server.start)
+
+    async def told() -> bool:
+        return all([await scene.talk.shown(prompt.channel) for prompt in waiting])
+
+    await scene.until(told, limit_s=60.0)
+    await asyncio.sleep(12)
+    for prompt in waiting:
+        texts = await scene.talk.shown(prompt.channel)
+        assert len(texts) == len(set(texts)), texts
+        whole = [text for text in texts if text in prompt.parts]
+        assert whole == list(prompt.parts[: len(whole)]), texts
+        assert len(whole) == 3 or len(texts) > len(whole), texts
+    seconds = time.monotonic() - begun_s
+    for process in scene.house.processes[1:]:
+        lines = len(scene.logged(process).splitlines())
+        assert lines < 20 + 5 * seconds, f"{process.name} wrote {lines} lines"
+    following = await scene.ask(waiting[0].channel)
+    await scene.until_shown(following, 3)

@@ -1,0 +1,109 @@
+"""Faults of turns: stopped, expired, standing behind others; and what a scaler sees of them."""
+
+import asyncio
+import time
+
+import pytest
+
+from shared.turns import TurnState
+from tests.support.scene import Scene
+from tests.support.staging import Setting, fault
+
+EXPIRING = Setting(workers=2, gateways=1, settings=(("TURN_DEADLINE_S", "5"),))
+SMALL = Setting(workers=2, gateways=1, settings=(("SLOTS", "8"),))
+"""Two running turns per guild."""
+SMALL_CAP = 2
+
+
+@fault("F33", quick=True)
+@pytest.mark.parametrize("moment", ["queued", "running", "finished"])
+async def test_a_turn_is_stopped(scene: Scene, moment: str):
+    """A stop of a turn that is:"""
+    first = await scene.ask(model="echo@40")
+    second = await scene.ask(first.channel, model="echo@100")
+    prompt, word = first, "finished"
+    if moment == "queued":
+        prompt, word = second, "cancelled"
+    elif moment == "running":
+        await scene.until_shown(first)
+        word = "stopping"
+    else:
+        await scene.until_state(first, TurnState.DONE)
+    if moment != "finished":
+        prompt.may_end = frozenset({TurnState.CANCELLED})
+        await scene.until_state(prompt, TurnState.QUEUED, TurnState.RUNNING)
+    assert await scene.house.queue.cancel(prompt.turn_id) == word
+    await scene.until_state(second, TurnState.DONE, TurnState.CANCELLED)
+
+
+@fault("F35", on=EXPIRING)
+async def test_a_turn_expires_at_the_head_of_its_lane(scene: Scene):
+    """No worker for longer than a turn may wait: it is told so, and the lane goes on."""
+    channel = await scene.channel()
+    async with scene.stopped(*scene.house.workers):
+        expired = await scene.ask(channel)
+        expired.may_end = frozenset({TurnState.FAILED})
+        await asyncio.sleep(5.5)
+        answered = await scene.ask(channel, model="echo@200")
+        await asyncio.sleep(0.5)
+    await scene.until_shown(answered, 3)
+    texts = await scene.talk.shown(channel)
+    assert len(texts) == 4, texts  # a notice, and the reply to the second prompt
+
+
+@fault("P4", on=SMALL)
+async def test_caps_of_guilds(scene: Scene):
+    """Three guilds with twenty prompts in ten channels each: never more at once than may."""
+    sampling = asyncio.create_task(scene.sample_caps(SMALL_CAP))
+    channels = [await scene.channel(guild) for guild in range(1, 4) for _ in range(10)]
+    await scene.ask_many(60, channels, model="echo@60", pause_s=0.01)
+    scene.silence_s = 60.0  # the queue is longer than the fleet is wide, on purpose
+    await scene.quiet()
+    sampling.cancel()
+    assert max(scene.peaks.values()) == SMALL_CAP
+
+
+@fault("section 7, 4")
+async def test_a_worker_dies_and_does_not_come_back(scene: Scene):
+    """One of three workers is killed for good; a hundred more prompts are taken and answered."""
+    lost = scene.house.workers.pop()
+    scene.note(f"SIGKILL {lost.name}, for good")
+    lost.kill()
+    channels = [await scene.channel(guild) for guild in range(1, 21)]
+    await scene.ask_many(100, channels, model="echo@100", pause_s=0.03)
+    await scene.quiet()
+    scene.house.add_worker()
+
+
+@fault("section 7, 18")
+async def test_a_dead_process_is_not_listed(scene: Scene):
+    """One of three workers is killed for good: within 15 s nobody lists it any more."""
+    lost = scene.house.workers.pop()
+    pid = lost.pid
+    scene.note(f"SIGKILL {lost.name}, for good")
+    lost.kill()
+
+    async def gone() -> bool:
+        return pid not in [process.pid for process in await scene.house.records.processes()]
+
+    scene.recovery_s = 15.0
+    scene.recoveries_s.append(await scene.until(gone))
+    scene.house.add_worker()
+    await scene.ask()
+
+
+@fault("section 7, 9")
+async def test_the_load_is_what_there_is_to_do(scene: Scene):
+    """With all workers stalled the load counts every prompt, from the first on; then it is 0."""
+    begun_s = time.monotonic()
+    async with scene.stopped(*scene.house.workers):
+        for count in range(1, 8):
+            await scene.ask(await scene.channel(count))
+
+            async def counted(count: int = count) -> bool:
+                return (await scene.house.records.load()).load == count
+
+            await scene.until(counted, limit_s=5.0)
+    scene.note(f"stalled for {time.monotonic() - begun_s:.1f} s")
+    await scene.quiet()
+    assert (await scene.house.records.load()).load == 0

@@ -1,0 +1,136 @@
+"""What is there after a scenario, as the `History` that the promises are held against.
+
+Comes in: a `Scene` whose turns have all ended. Goes out: records and timelines of the turns, what
+the channels show and showed, rows, logs, exits, and what lies about in Redis.
+"""
+
+import sqlite3
+from collections.abc import AsyncIterator
+
+from ops.store.engine import FILE_NAME
+from tests.support.fronts import Frame
+from tests.support.house import House
+from tests.support.promises import History, TurnStory
+from tests.support.scene import KEY, MARK, Prompt, Scene
+
+WITHOUT_TTL = (
+    "out:",
+    "dead",
+    "failed",
+    "totals",
+    "wake",
+    "errors",
+    "buried",
+    "processes",
+    "alerts",
+)
+"""Keys that live on when all is quiet; none of them grows without a bound."""
+
+
+async def history_of(scene: Scene) -> History:
+    """What happened in a scenario, once all is quiet."""
+    channels = list(dict.fromkeys(prompt.channel for prompt in scene.prompts))
+    films = {channel: await scene.talk.film(channel) for channel in channels}
+    return History(
+        turns=[await _story(scene, prompt) for prompt in scene.prompts],
+        moments=[line for prompt in scene.prompts for line in _moments(prompt, films)],
+        peaks=scene.peaks,
+        caps=dict.fromkeys(scene.peaks, scene.cap),
+        left=[name async for name in left_over(scene.house)],
+        exits=_exits(scene),
+        recoveries_s=scene.recoveries_s,
+        bound_s=scene.recovery_s,
+        leaks=_leaks(scene),
+        silences_s=[s for channel in channels for s in silences(films[channel])],
+        silence_s=scene.silence_s,
+    )
+
+
+async def _story(scene: Scene, prompt: Prompt) -> TurnStory:
+    records = scene.house.records
+    record = await records.turn(prompt.turn_id)
+    story = TurnStory(
+        turn_id=prompt.turn_id,
+        lane=str(prompt.channel),
+        expected=prompt.parts if prompt.is_echoed else (),
+        moves=await records.timeline(prompt.turn_id),
+        may_end=prompt.may_end,
+        shown=await scene.texts(prompt) if prompt.is_echoed else None,
+    )
+    if record is None:
+        return story
+    story.state, story.crashes = record.state, record.crashes
+    story.cause = getattr(record.event, "cause", None)
+    story.is_replayable = await records.request(prompt.turn_id) is not None
+    story.rows = _rows(scene.house, prompt.turn_id, story.cause)
+    return story
+
+
+def _moments(prompt: Prompt, films: dict[int, list[Frame]]) -> list[str]:
+    """The first moment at which a text stood twice, or before one that comes before it."""
+    if not prompt.is_echoed:
+        return []
+    places = {text: place for place, text in enumerate(prompt.parts)}
+    for frame in films[prompt.channel]:
+        seen = [places[text] for text in frame.texts if text in places]
+        if seen != sorted(set(seen)):
+            return [f"{prompt.turn_id} showed its parts as {seen}"]
+    return []
+
+
+def _rows(house: House, turn_id: str, cause: str | None) -> int:
+    """The rows of `error_logs` that tell of this failure."""
+    words = "select count(*) from error_logs where turn_id = ? and error_type = ?"
+    with sqlite3.connect(house.home / FILE_NAME) as store:
+        (count,) = store.execute(words, (turn_id, cause)).fetchone()
+    return int(count)
+
+
+def _exits(scene: Scene) -> list[str]:
+    return [
+        f"{process.name} exited with {code}"
+        for process in scene.house.processes
+        for code in process.unexpected[scene.exits_before.get(process.name, 0) :]
+        if code not in scene.exits_may_be
+    ]
+
+
+def _leaks(scene: Scene) -> list[str]:
+    return [
+        f"{process.name} logged {word!r}"
+        for process in scene.house.processes
+        for word in (MARK, KEY)
+        if word.encode() in scene.logged(process)
+    ]
+
+
+def silences(film: list[Frame]) -> list[float]:
+    """From each prompt to the first sign after it, in seconds."""
+    found: list[float] = []
+    for place, frame in enumerate(film):
+        if frame.word == "asked":
+            signs = [later.at_ms for later in film[place:] if later.word != "asked"]
+            if signs:
+                found.append(max(0, signs[0] - frame.at_ms) / 1000)
+    return found
+
+
+async def left_over(house: House) -> AsyncIterator[str]:
+    """What should be gone when all is quiet, and keys that would live for ever."""
+    keys, redis = house.keys, house.redis
+    states = [keys.leases, keys.ring, keys.depth]
+    states += [keys.running_guilds, keys.running_keys, keys.running_lanes]
+    for name in states:
+        if await redis.exists(name):
+            yield name
+    for number in range(keys.partitions):
+        if await redis.xlen(keys.out(number)):
+            yield keys.out(number)
+    kinds = ("lane:", "guild:", "parked:")
+    async for key in redis.scan_iter("*"):
+        name = key.decode()
+        own = name.removeprefix(keys.prefix)
+        if own.startswith(kinds) or name.startswith("arq:job:"):
+            yield name
+        elif not own.startswith(WITHOUT_TTL) and await redis.pttl(key) == -1:
+            yield f"{name} without an end of life"
