@@ -23,6 +23,7 @@ MEASUREMENTS = (
     "bench_requests",
     "bench_http",
     "bench_pickup",
+    "bench_fleet",
     "bench_added_time",
     "bench_turn",
     "bench_triage",
