@@ -5,6 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
+from arq.worker import Retry, RetryJob
 from redis.asyncio import Redis
 
 from shared.edges.queue import TurnQueue
@@ -17,7 +18,7 @@ from tests.support.in_process import OUTCOME, Job, Start, answer, finished
 from tests.support.turns import out_entries, segment, turn
 from worker.edges.fleet.jobs import encode_job
 from worker.edges.fleet.lease import Lease
-from worker.edges.fleet.worker import FleetWorker
+from worker.edges.fleet.worker import ENOUGH_TRIES, FleetWorker
 from worker.edges.outbox import Outbox
 
 
@@ -89,7 +90,15 @@ async def cancelling(lease: Lease, outbox: Outbox) -> None:
     raise asyncio.CancelledError
 
 
-@pytest.mark.parametrize("job", [failing, returning, cancelling])
+async def retrying(lease: Lease, outbox: Outbox) -> None:
+    raise Retry(defer=60)  # arq would run it again, unseen by the queue
+
+
+async def asking_again(lease: Lease, outbox: Outbox) -> None:
+    raise RetryJob
+
+
+@pytest.mark.parametrize("job", [failing, returning, cancelling, retrying, asking_again])
 async def test_a_job_that_ends_without_an_event_ends_its_turn(
     start: Start, queue: TurnQueue, records: TurnRecords, client: Redis, keys: Keys, job: Job
 ):
@@ -154,6 +163,38 @@ async def test_a_job_that_cannot_be_run_ends_its_turn(
         assert await finished(records, "l1") is TurnState.FAILED
     assert len(fleet.mishaps) == 1
     assert fleet.mishaps[0].reason
+
+
+async def test_a_job_with_too_many_tries_ends_its_turn(
+    start: Start, queue: TurnQueue, records: TurnRecords, client: Redis
+):
+    await queue.admit(turn("l1"))
+    await client.set("arq:retry:l1", ENOUGH_TRIES)
+    async with start(answer) as fleet:
+        assert await finished(records, "l1") is TurnState.FAILED
+    assert "max 1000000 retries exceeded" in fleet.mishaps[0].reason
+    assert await client.keys("arq:*") == []
+
+
+async def test_arqs_own_stops_reach_nobody(
+    start: Start, queue: TurnQueue, records: TurnRecords, client: Redis
+):
+    """arq would end the next job of this id in silence; turns are stopped by `cancel`."""
+    await client.zadd("arq:abort", {"l1": 1})
+    await queue.admit(turn("l1"))
+    async with start(answer) as fleet:
+        assert await finished(records, "l1") is TurnState.DONE
+    assert fleet.mishaps == []
+
+
+async def test_no_hook_of_arqs_is_in_use(start: Start):
+    """What these raise would end arq's loop, or leave a job in progress."""
+    async with start(answer) as fleet:
+        worker = fleet.worker
+        hooks = (worker.on_startup, worker.on_job_start, worker.on_job_end, worker.after_job_end)
+        assert [*hooks, worker.on_shutdown] == [None] * 5
+        assert worker.cron_jobs == []
+        assert (worker.allow_abort_jobs, worker.keep_result_s) == (False, 0)
 
 
 async def test_a_hook_that_hangs_delays_no_beat(
