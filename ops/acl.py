@@ -62,15 +62,27 @@ _EVERYBODYS: Final = MappingProxyType({Role.RECORDER: May.CHANGE})
 
 RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
     {
-        "credentials": {Role.WORKER: May.READ},
+        # The recorder mirrors what is kept nowhere else; boxes stay closed to it.
+        "credentials": {Role.WORKER: May.READ, Role.RECORDER: May.READ},
+        "choices": {Role.WORKER: May.READ, Role.RECORDER: May.READ},
+        "mirrored": {
+            Role.GATEWAY: May.NOTHING,
+            Role.WORKER: May.NOTHING,
+            Role.RECORDER: May.CHANGE,
+        },
         "credential_audit": {
             Role.GATEWAY: May.WRITE,
             Role.WORKER: May.NOTHING,
             Role.CONSOLE: May.NOTHING,
+            Role.RECORDER: May.READ,
         },
-        "credential_pauses": {Role.WORKER: May.NOTHING},
+        "credential_pauses": {Role.WORKER: May.NOTHING, Role.RECORDER: May.READ},
         # Whose key a guild may use is the operator's word, not the gateway's.
-        "credential_loans": {Role.GATEWAY: May.READ, Role.WORKER: May.NOTHING},
+        "credential_loans": {
+            Role.GATEWAY: May.READ,
+            Role.WORKER: May.NOTHING,
+            Role.RECORDER: May.READ,
+        },
         "errors": {
             Role.GATEWAY: May.APPEND,
             Role.WORKER: May.APPEND,
@@ -125,7 +137,7 @@ COMMANDS: Final[Mapping[Role, tuple[str, ...]]] = MappingProxyType(
     {
         Role.GATEWAY: (*_CONNECTING, *_CHANGING),
         Role.WORKER: (*_CONNECTING, *_CHANGING),
-        Role.RECORDER: (*_CONNECTING, *_CHANGING),
+        Role.RECORDER: (*_CONNECTING, *_CHANGING, "+memory|usage"),
         Role.CONSOLE: (*_CONNECTING, *_READING),
         Role.OPERATOR: (
             *(*_CONNECTING, *_CHANGING, "+@read", "-@dangerous", "+info"),

@@ -4,13 +4,15 @@ Comes in: entries of the errors stream, of any process of the fleet. Goes out: r
 nobody can store go to the stream of the buried. An entry is acknowledged (and removed: the stream
 is never trimmed by length) after its row is committed, and the report's id makes a second delivery
 harmless, so that neither a killed recorder nor two at once lose or double anything. While the
-database is away the entries wait in the stream. The command `turnfleet recorder` runs it.
+database is away the entries wait in the stream, and the oldest of them in files once they take more
+of Redis's memory than they may. The command `turnfleet recorder` runs it.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -32,9 +34,29 @@ for the database as this one does, and then the row is written once anyway."""
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 """Between attempts while the database is away: quick after a restart, quiet in a long outage."""
+BOUND_EVERY_S: Final = 5.0
+"""How often the stream's size is looked at: 1,000 failures a second make 10 MB meanwhile."""
+BOUND_BYTES: Final = 256 * 1024 * 1024
+"""What waiting reports may take of Redis: some 100,000 of them, hours of an outage."""
+RELIEF: Final = 0.9
+"""Down to this part of the bound, so that a file holds many entries."""
 
 Reported = ErrorReport | TurnSummary
 """What the errors stream carries: failures, and how turns ended."""
+
+
+class Shelf(Protocol):
+    """Where reports wait that Redis cannot hold."""
+
+    async def keep(self, reports: Sequence[Reported]) -> bool:
+        """Puts reports on the disk; whether they are there now. Does not raise."""
+        ...
+
+    async def bring_back(self) -> None:
+        """Stores what is kept, if anything is. Raises `StoreError`; it is then still kept."""
+        ...
+
+
 Write = Callable[[Sequence[Reported]], Awaitable[int]]
 """Stores reports in one transaction and returns how many were new."""
 
@@ -49,6 +71,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     claim_idle_ms: int = CLAIM_IDLE_MS
     first_pause_s: float = FIRST_PAUSE_S
     longest_pause_s: float = LONGEST_PAUSE_S
+    bound_every_s: float = BOUND_EVERY_S
 
 
 class Recorder:
@@ -61,6 +84,8 @@ class Recorder:
         buried: the stream for entries that cannot be stored.
         jitter: a factor around 1 for each pause, so that two recorders do not knock together.
         pace: how long to wait for what.
+        shelf: where reports go that Redis cannot hold; None keeps all of them there.
+        bound_bytes: what they may take of Redis's memory.
     """
 
     def __init__(
@@ -72,6 +97,8 @@ class Recorder:
         buried: str,
         jitter: Callable[[], float] = lambda: 1.0,
         pace: Pace | None = None,
+        shelf: Shelf | None = None,
+        bound_bytes: int = BOUND_BYTES,
     ) -> None:
         self._reader = reader
         self._write = write
@@ -80,7 +107,14 @@ class Recorder:
         self._jitter = jitter
         self._pace = pace or Pace()
         self._is_prepared = False
+        self._shelf = shelf
+        self._bound_bytes = bound_bytes
+        self._next_bound_s = float("-inf")
         self._pauses = 0
+        self.shelved = 0
+        """Reports that were moved into files."""
+        self.trouble = ""
+        """Why nothing is recorded now, in a sentence."""
         self.written = 0
         """Rows that were new."""
         self.buried = 0
@@ -95,8 +129,11 @@ class Recorder:
                 if not self._is_prepared:
                     await self._prepare()
                     self._is_prepared = True
+                await self._keep_bound()
                 if loop.time() >= next_claim_s:
                     await self._take_over()
+                    if self._shelf is not None:
+                        await self._shelf.bring_back()
                     next_claim_s = loop.time() + self._pace.claim_every_s
                 await self._record(
                     await self._reader.read(block_s=self._pace.read_block_s, count=BATCH)
@@ -114,15 +151,40 @@ class Recorder:
             _log.warning("recorder.took_over", extra=fields(entries=len(entries)))
             await self._record(entries)
 
+    async def _keep_bound(self) -> None:
+        """Moves the oldest entries into files while the stream is larger than it may be.
+
+        An entry leaves the stream when its file is on the disk. What another recorder has in hand
+        may then be stored twice, once from each: the ids make that harmless.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if self._shelf is None or now_s < self._next_bound_s:
+            return
+        self._next_bound_s = now_s + self._pace.bound_every_s
+        if await self._reader.memory() <= self._bound_bytes:
+            return
+        while await self._reader.memory() > self._bound_bytes * RELIEF:
+            entries = await self._reader.oldest(BATCH * 5)
+            if not entries:
+                return
+            readable = await self._readable(entries)
+            if readable and not await self._shelf.keep([one for _, one in readable]):
+                return
+            self.shelved += len(readable)
+            await self._reader.ack([entry.id for entry, _ in readable])
+
     async def _record(self, entries: list[Entry]) -> None:
+        if readable := await self._readable(entries):
+            await self._store(readable)
+
+    async def _readable(self, entries: list[Entry]) -> list[tuple[Entry, Reported]]:
         readable: list[tuple[Entry, Reported]] = []
         for entry in entries:
             try:
                 readable.append((entry, _reported(entry)))
             except WireError as exc:
                 await self._bury(entry, str(exc))
-        if readable:
-            await self._store(readable)
+        return readable
 
     async def _store(self, batch: list[tuple[Entry, Reported]]) -> None:
         """Stores the batch; when it is refused, its halves, down to the entry that is at fault."""
@@ -146,19 +208,23 @@ class Recorder:
     async def _pause(self, stop: asyncio.Event, why: StoreError) -> None:
         if self._pauses == 0:
             _log.warning("recorder.waiting", extra=fields(why=str(why)))
-        pace = self._pace
+        pace, loop = self._pace, asyncio.get_running_loop()
+        self.trouble = str(why)
         pause_s = min(pace.first_pause_s * 2.0**self._pauses, pace.longest_pause_s)
         self._pauses += 1
-        try:
-            async with asyncio.timeout(pause_s * self._jitter()):
-                await stop.wait()
-        except TimeoutError:
-            return
+        end_s = loop.time() + pause_s * self._jitter()
+        while not stop.is_set() and (left_s := end_s - loop.time()) > 0:
+            with contextlib.suppress(StoreError):
+                await self._keep_bound()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, pace.bound_every_s)):
+                    await stop.wait()
 
     def _recovered(self) -> None:
         if self._pauses:
             _log.warning("recorder.recovered", extra=fields(pauses=self._pauses))
         self._pauses = 0
+        self.trouble = ""
 
 
 def _reported(entry: Entry) -> Reported:

@@ -431,17 +431,6 @@ class Keys:
         return f"{self.prefix}mirrored"
 
     @property
-    def durable(self) -> tuple[str, ...]:
-        """What is kept nowhere else, and so is mirrored into the database."""
-        return (
-            self.choices,
-            self.credentials,
-            self.credential_pauses,
-            self.credential_loans,
-            self.credential_audit,
-        )
-
-    @property
     def credential_audit(self) -> str:
         """What was done to credentials, the newest first (list, no TTL)."""
         return f"tfsec:{{{self.cell}}}:audit"

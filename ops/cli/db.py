@@ -11,9 +11,10 @@ import typer
 
 from ops.cli.exits import Exit
 from ops.cli.output import Output, OutputFormat, print_record, say
-from ops.cli.session import database
+from ops.cli.session import database, fleet
 from ops.store.migrate import SchemaState, schema_state
 from ops.store.migrate import upgrade as bring_up
+from ops.store.mirror import Mirror
 from ops.store.retention import forget_old
 from ops.triage.errors import count_errors
 
@@ -55,6 +56,22 @@ def status(
         say("An upgrade is due: turnfleet db upgrade")
         if check:
             raise typer.Exit(Exit.FOUND)
+
+
+@app.command("restore-redis")
+def restore_redis(output: Output = OutputFormat.TABLE) -> None:
+    """Gives an empty Redis its settings, personas and sealed credentials back from the database.
+
+    What Redis has already stays as it is. The recorder mirrors them every few seconds.
+    """
+
+    async def run() -> dict[str, int]:
+        async with fleet() as link, database() as opened:
+            return await Mirror(opened, link.redis, link.keys).restore()
+
+    written = asyncio.run(run())
+    print_record(written, output)
+    say(f"{sum(written.values())} values were written.")
 
 
 @app.command()

@@ -24,7 +24,10 @@ from ops.recorder import Recorder, Reported
 from ops.store.engine import Database, database_url
 from ops.store.errors import write_reports
 from ops.store.fingerprint import fingerprint
+from ops.store.lines import FileShelf
 from ops.store.migrate import upgrade
+from ops.store.mirror import Mirror
+from ops.store.overflow import Overflow
 from ops.store.retention import forget_old
 from ops.store.storms import Storms
 from ops.triage.alarm import Alarm
@@ -52,6 +55,9 @@ TIDY_EVERY_S: Final = 86_400.0
 """Retention is in days. Two recorders do it twice, which changes nothing."""
 WATCH_EVERY_S: Final = 15.0
 """Between looks for what an operator should see: three queries, some milliseconds each."""
+MIRROR_EVERY_S: Final = 15.0
+"""What a lost server may cost of settings and credentials."""
+TROUBLE_CHARS: Final = 300
 JITTER: Final = (0.7, 1.3)
 """Two recorders that lost one database come back apart."""
 
@@ -77,6 +83,7 @@ class _Parts(msgspec.Struct, frozen=True, kw_only=True):
     blocking: Redis
     database: Database
     process_id: str
+    shelf: FileShelf
     sentry: Sentry | None
 
 
@@ -102,9 +109,10 @@ async def _run(settings: Settings, url: str) -> None:
         ):
             background = [
                 group.create_task(reporter.run(), name="reporter"),
-                group.create_task(_beat(parts), name="beat"),
+                group.create_task(_beat(parts, recording), name="beat"),
                 group.create_task(_tidy(parts.database), name="tidy"),
                 group.create_task(_watch(parts), name="alarm"),
+                group.create_task(_mirror(parts), name="mirror"),
             ]
             await recording.run(stop)
             for task in background:
@@ -131,6 +139,7 @@ async def _parts(settings: Settings, url: str) -> AsyncIterator[_Parts]:
             blocking=blocking,
             database=database,
             process_id=f"recorder-{host}-{os.getpid()}-{secrets.token_hex(4)}",
+            shelf=FileShelf(Overflow(data_dir(settings) / "overflow"), database),
             sentry=sentry,
         )
     finally:
@@ -171,6 +180,7 @@ def _recorder(parts: _Parts) -> Recorder:
         prepare,
         buried=parts.keys.buried,
         jitter=lambda: random.uniform(*JITTER),
+        shelf=parts.shelf,
     )
 
 
@@ -225,11 +235,28 @@ async def _watch(parts: _Parts) -> None:
         await alarm.look(datetime.now(UTC))
 
 
-async def _beat(parts: _Parts) -> None:
+async def _mirror(parts: _Parts) -> None:
+    """Keeps the mirror; what fails is tried at the next look."""
+    mirror = Mirror(parts.database, parts.redis, parts.keys)
+    while True:
+        await asyncio.sleep(MIRROR_EVERY_S)
+        try:
+            seen = await mirror.follow(datetime.now(UTC))
+        except StoreError as exc:
+            _log.debug("recorder.not_mirrored", extra=fields(why=str(exc)))
+            continue
+        if seen.is_forgotten:
+            _log.error("recorder.redis_forgot", extra=fields(run="turnfleet db restore-redis"))
+        elif seen.changed or seen.removed:
+            _log.info("recorder.mirrored", extra=fields(changed=seen.changed, removed=seen.removed))
+
+
+async def _beat(parts: _Parts, recording: Recorder) -> None:
     records = TurnRecords(parts.redis, parts.keys)
     started_ms = _now_ms()
     while True:
         record = this_process(parts.process_id, "recorder", started_ms=started_ms, now_ms=_now_ms())
+        record = msgspec.structs.replace(record, trouble=recording.trouble[:TROUBLE_CHARS])
         try:
             await records.report_process(record)
         except StoreError:

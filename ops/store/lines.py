@@ -5,7 +5,8 @@ often a line is read. `errors import` and the recorder use it.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
 from typing import Final
@@ -14,15 +15,21 @@ import msgspec
 
 from ops.store.engine import Database
 from ops.store.errors import Record, write_reports
+from ops.store.overflow import Overflow
 from shared.errors import StoreRejected, WireError
+from shared.failures import ErrorReport
+from shared.logs import fields
 from shared.summaries import TurnSummary
-from shared.wire import decode_report, decode_summary
+from shared.wire import decode_report, decode_summary, encode_json
 
 BATCH: Final = 200
 OLDEST: Final = timedelta(days=30)
 """As long as errors are kept: a line that is older than this has a clock that is wrong."""
 _HALF_DAY_MS: Final = 43_200_000
 _LOGGED: Final = frozenset({"failure.reported", "failure.expected"})
+
+
+_log = logging.getLogger(__name__)
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +60,8 @@ class _Peek(msgspec.Struct):
 
 
 _peek = msgspec.json.Decoder(_Peek)
+_logged = msgspec.json.Decoder(ErrorReport, strict=False)
+"""Logs have ids as text, since some readers of JSON keep 53 bits."""
 
 
 def record_of(line: bytes) -> Record | None:
@@ -67,9 +76,14 @@ def record_of(line: bytes) -> Record | None:
         raise WireError(f"no JSON object of ours: {exc}") from exc
     if seen.ended_ms is not None and seen.error_type is None and seen.msg is None:
         return decode_summary(line)
-    if seen.msg is not None and seen.msg not in _LOGGED:
+    if seen.msg is None:
+        return decode_report(line)
+    if seen.msg not in _LOGGED:
         return None
-    return decode_report(line)
+    try:
+        return _logged.decode(line)
+    except msgspec.DecodeError as exc:
+        raise WireError(f"no report in this line of a log: {exc}") from exc
 
 
 async def import_lines(database: Database, lines: Iterable[bytes], now: datetime) -> Imported:
@@ -137,3 +151,45 @@ def _by_half_day(records: list[Record], now: datetime) -> Iterator[tuple[datetim
 
 def _at_ms(record: Record) -> int:
     return record.ended_ms if isinstance(record, TurnSummary) else record.created_ms
+
+
+class FileShelf:
+    """Reports in files, and from there into the database: the recorder's `Shelf`.
+
+    Args:
+        overflow: the files.
+        database: where they belong.
+    """
+
+    def __init__(self, overflow: Overflow, database: Database) -> None:
+        self._overflow = overflow
+        self._database = database
+
+    async def keep(self, reports: Sequence[Record]) -> bool:
+        """Puts reports on the disk; whether they are there now."""
+        lines = [encode_json(one) for one in reports]
+        try:
+            path = await asyncio.to_thread(self._overflow.keep, lines)
+        except OSError as exc:
+            _log.error("recorder.not_shelved", extra=fields(why=str(exc)))
+            return False
+        _log.warning("recorder.shelved", extra=fields(reports=len(lines), file=path.name))
+        return True
+
+    async def bring_back(self) -> None:
+        """Stores what is kept; a file with lines that nobody can store stays, under another name.
+
+        Raises:
+            StoreUnavailable: the database cannot now; the files are still there.
+        """
+        for path in await asyncio.to_thread(self._overflow.files):
+            try:
+                lines = (await asyncio.to_thread(path.read_bytes)).splitlines()
+            except FileNotFoundError:
+                continue  # another recorder was faster
+            done = await import_lines(self._database, lines, datetime.now(UTC))
+            if done.bad:
+                await asyncio.to_thread(path.rename, path.with_suffix(".refused"))
+            else:
+                await asyncio.to_thread(path.unlink, missing_ok=True)
+            _log.warning("recorder.brought_back", extra=fields(reports=done.records, bad=done.bad))

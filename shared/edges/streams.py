@@ -176,6 +176,16 @@ class GroupReader:
         length: int = await within(self._redis.xlen(self.stream))
         return length
 
+    async def memory(self) -> int:
+        """What the stream takes of the server's memory, about."""
+        size: int | None = await within(self._redis.memory_usage(self.stream))
+        return size or 0
+
+    async def oldest(self, count: int) -> list[Entry]:
+        """The oldest entries, whoever has them in hand."""
+        rows: Any = await within(self._redis.xrange(self.stream, count=count))
+        return [_entry(row) for row in rows]
+
     async def trim(self, min_id: str) -> int:
         """Removes entries older than `min_id`. Never by length: that drops what nobody has read."""
         removed: int = await within(self._redis.xtrim(self.stream, minid=min_id, approximate=False))
