@@ -30,7 +30,6 @@ from shared.edges.records import TurnRecords
 from shared.edges.spending import Spending
 from shared.i18n import Texts
 from shared.sealed import public_key_of
-from shared.turns import next_generation
 
 
 class Inward(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +50,7 @@ class Inward(msgspec.Struct, frozen=True, kw_only=True):
         memory = StoredMemory(self.queue, records)
         table = entries(
             asking=Asking(intake, details, self.texts),
-            turns=TurnDesk(turns, intake, self.texts, next_generation),
+            turns=TurnDesk(turns, self.texts),
             details=DetailsDesk(details, turns, choices, self.texts),
             keys=KeyDesk(vault, self._knows, self.texts, time.time),
             choices=ChoiceDesk(

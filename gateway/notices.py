@@ -5,10 +5,23 @@ catalogs of `shared.i18n`. Upstream text never passes through here: `TurnFailed.
 are classified, public sentences, in the person's language already.
 """
 
+import re
+from types import MappingProxyType
 from typing import Final
 
+from gateway.front import Button
+from shared.causes import BILLING_CAUSES
 from shared.i18n import Texts
-from shared.segments import MAX_SEGMENT_CHARS, MERGED, REPLACED, WITHDRAWN, TurnDone, TurnFailed
+from shared.segments import (
+    FALLBACK,
+    MAX_SEGMENT_CHARS,
+    MERGED,
+    REPLACED,
+    THOUGHTS,
+    WITHDRAWN,
+    TurnDone,
+    TurnFailed,
+)
 from shared.turns import StopReason, TurnState
 
 BUSY: Final = "notice.busy"
@@ -26,13 +39,31 @@ CODE: Final = "notice.code"
 REST_IN_FILE: Final = "notice.rest_in_file"
 SHOW_SOURCE: Final = "button.source"
 
+RETRY: Final = "retry"
+CONTINUE: Final = "continue"
+STOP: Final = "stop"
+FULL_ERROR: Final = "error"
+SHOW_THOUGHTS: Final = "thoughts"
+LABELS: Final = MappingProxyType(
+    {
+        RETRY: "button.retry",
+        CONTINUE: "button.continue",
+        STOP: "button.stop",
+        FULL_ERROR: "button.full_error",
+        SHOW_THOUGHTS: "button.thoughts",
+    }
+)
+"""The words before the colon of custom ids, each with the key of its label."""
+
 _EMPTY_NOTE = "empty_reply"
 """A worker says so itself; it is the same as a reply that shows nothing."""
-_NOTES = frozenset({"cut_off", "length", "content_filter", "budget_low"})
+_NOTES = frozenset({"cut_off", "length", "content_filter", "budget_low", FALLBACK})
 """Keys of `TurnDone.notes` that are said. Any other shows nothing, and is logged by delivery."""
 _STOPS = {StopReason.LENGTH: "length", StopReason.CONTENT_FILTER: "content_filter"}
 _FOLLOWED = frozenset({REPLACED, MERGED, WITHDRAWN})
 _FAULT = "fault."
+_KEY = re.compile(r"(?:notice|failure)\.[a-z_]+")
+"""A headline that is a key of the catalogs and no sentence."""
 
 
 class Notices:
@@ -81,7 +112,7 @@ class Notices:
         """What is said when a turn ended without a whole reply: headline, tips, whose fault."""
         if event.state is TurnState.CANCELLED:
             return self.say(STOPPED, locale)
-        headline = event.headline or self.say(FAILED, locale)
+        headline = self._headline(event, locale)
         if event.count:
             headline = f"{headline} {self.say(CUT_OFF, locale)}"
         footer = [self.say(_FAULT + event.fault.removeprefix(_FAULT), locale)]
@@ -90,8 +121,41 @@ class Notices:
         lines = [headline, *(f"- {tip}" for tip in event.tips), f"-# {' '.join(footer)}"]
         return "\n".join(lines)[:MAX_SEGMENT_CHARS]
 
+    def _headline(self, event: TurnFailed, locale: str) -> str:
+        """A worker says it in the person's language; the queue's scripts know only its key."""
+        if _KEY.fullmatch(event.headline):
+            return self.say(event.headline, locale)
+        return event.headline or self.say(FAILED, locale)
+
+    def buttons_of(
+        self, event: TurnDone | TurnFailed, turn_id: str, *, locale: str
+    ) -> tuple[Button, ...]:
+        """What may be pressed below the end of a turn. Ids only: rights are asked for at the press.
+
+        Args:
+            event: the end of the turn.
+            turn_id: whose end it is.
+            locale: the person's language.
+        """
+        found: list[tuple[str, str]] = []
+        if isinstance(event, TurnFailed) and event.state is not TurnState.CANCELLED:
+            if event.cause not in BILLING_CAUSES:
+                found.append((RETRY, turn_id))
+            if event.report_id is not None:
+                found.append((FULL_ERROR, event.report_id))
+        if isinstance(event, TurnDone):
+            if event.state is TurnState.DONE and event.stop_reason is StopReason.LENGTH:
+                found.append((CONTINUE, turn_id))
+            if THOUGHTS in event.notes:
+                found.append((SHOW_THOUGHTS, turn_id))
+        return tuple(self.button(action, subject, locale) for action, subject in found)
+
+    def button(self, action: str, subject: str, locale: str) -> Button:
+        """A button of this module's actions, for a turn or a report."""
+        return Button(custom_id=f"{action}:{subject}", label=self.say(LABELS[action], locale))
+
 
 def unknown_notes(event: TurnDone) -> tuple[str, ...]:
     """Notes that this gateway has no text for, such as those of a newer worker."""
-    known = _NOTES | _FOLLOWED | {_EMPTY_NOTE}
+    known = _NOTES | _FOLLOWED | {_EMPTY_NOTE, THOUGHTS}
     return tuple(key for key in event.notes if key not in known)

@@ -22,6 +22,7 @@ from gateway.notices import REST_IN_FILE
 from gateway.sequencer import TurnSequencer
 from gateway.steps import Piece, Plan
 from shared.segments import Envelope, SegmentKind, SegmentReady
+from shared.turns import Front
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ class Chooser:
             self._around.notices,
             locale=envelope.route.locale,
             is_command=envelope.route.interaction is not None,
+            turn_id=envelope.turn_id if envelope.route.front is Front.DISCORD else None,
         )
         plan = turn.plan(envelope)
         if plan is not None:

@@ -36,9 +36,17 @@ _FENCED = re.compile(r"(?s)\A(?:\|\|)?```[^\n]*\n(.*?)\n?```(?:\|\|)?\Z")
 
 
 def pieces_of(
-    event: TurnEvent, notices: Notices, *, locale: str, is_command: bool = False
+    event: TurnEvent,
+    notices: Notices,
+    *,
+    locale: str,
+    is_command: bool = False,
+    turn_id: str | None = None,
 ) -> tuple[Piece, ...]:
-    """The pieces of an event, in order; none for events that show nothing."""
+    """The pieces of an event, in order; none for events that show nothing.
+
+    With `turn_id` the end of a turn has its buttons, where it is said at all.
+    """
     match event:
         case SegmentReady():
             return _of_segment(event.segment)
@@ -46,13 +54,22 @@ def pieces_of(
             notice = notices.of_done(
                 event, is_silent=event.count == 0, locale=locale, is_command=is_command
             )
-            return () if notice is None else (Piece(text=notice),)
+            return () if notice is None else (_ended(notice, event, notices, turn_id, locale),)
         case TurnFailed():
-            return (Piece(text=notices.of_failed(event, locale=locale)),)
+            notice = notices.of_failed(event, locale=locale)
+            return (_ended(notice, event, notices, turn_id, locale),)
         case AttemptSuperseded():
             return ()
         case _:
             assert_never(event)
+
+
+def _ended(
+    notice: str, event: TurnDone | TurnFailed, notices: Notices, turn_id: str | None, locale: str
+) -> Piece:
+    if turn_id is None:
+        return Piece(text=notice)
+    return Piece(text=notice, buttons=notices.buttons_of(event, turn_id, locale=locale))
 
 
 def otherwise(piece: Piece) -> tuple[Piece, ...]:

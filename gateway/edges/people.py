@@ -12,11 +12,12 @@ import msgspec
 from nacl.public import PublicKey
 
 from gateway.asks import Again, Kept, Owned, Subject, TurnSeen
+from shared.edges.continuing import Continuations
 from shared.edges.credentials import CredentialStore, StoredCredential
 from shared.edges.queue import Admission, Cancelled, TurnQueue
 from shared.edges.records import TurnRecord, TurnRecords
 from shared.edges.redis import within
-from shared.errors import CredentialError, WireError
+from shared.errors import CredentialError, RequestTooLarge, WireError
 from shared.failures import FaultDetails
 from shared.keys import ASKED_TTL_MS, CONTEXT_START_TTL_MS
 from shared.sealed import CredentialRef, key_id, seal
@@ -24,6 +25,7 @@ from shared.secrets import Secret
 from shared.segments import TurnDone, TurnFailed
 from shared.turns import (
     CredentialSource,
+    Route,
     StopReason,
     TurnRequest,
     TurnState,
@@ -47,11 +49,21 @@ class StoredTurns:
     def __init__(self, queue: TurnQueue, records: TurnRecords) -> None:
         self._queue = queue
         self._records = records
+        self._continuations = Continuations(queue.redis, queue.keys)
 
     async def look(self, turn_id: str) -> TurnSeen | None:
-        """A turn; None when nothing is known of it any more."""
+        """A turn; None when nothing is known of it any more.
+
+        The record of one that ended well is gone after minutes; what can go on stays for a day.
+        """
         record = await self._records.turn(turn_id)
-        return None if record is None else _seen(record)
+        if record is not None:
+            return _seen(record)
+        try:
+            request = await self._continuations.request(turn_id)
+        except WireError:
+            return None  # of another version
+        return None if request is None else _cut_off(turn_id, request)
 
     async def recent(self, channel_id: int) -> list[TurnSeen]:
         """The latest turns of a channel that are still known, the newest first."""
@@ -86,6 +98,23 @@ class StoredTurns:
             return Again.STARTED
         return Again.ALREADY if answer is Admission.DUPLICATE else Again.BUSY
 
+    async def go_on(self, turn_id: str) -> Again:
+        """Goes on with a reply that was cut off at its length, once, however often it is asked."""
+        now_ms = time.time_ns() // 1_000_000
+        try:
+            answer = await self._continuations.go_on(turn_id, self._queue, now_ms)
+        except (WireError, RequestTooLarge):
+            answer = None
+        match answer:
+            case None:
+                return Again.GONE
+            case Admission.ACCEPTED:
+                return Again.STARTED
+            case Admission.DUPLICATE:
+                return Again.ALREADY
+            case _:
+                return Again.BUSY
+
     async def _request(self, turn_id: str) -> TurnRequest | None:
         try:
             return await self._records.request(turn_id)
@@ -93,17 +122,31 @@ class StoredTurns:
             return None  # of another version: it cannot be asked again
 
 
+def _owned(route: Route, source: CredentialSource) -> Owned:
+    return Owned(
+        user_id=route.user_id,
+        channel_id=route.channel_id,
+        guild_id=route.guild_id,
+        source=source,
+    )
+
+
+def _cut_off(turn_id: str, request: TurnRequest) -> TurnSeen:
+    return TurnSeen(
+        turn_id=turn_id,
+        owned=_owned(request.route, request.credential_source),
+        state=TurnState.DONE,
+        prompt_id=request.route.reply_to,
+        reached_length=True,
+    )
+
+
 def _seen(record: TurnRecord) -> TurnSeen:
     event, route = record.event, record.route
     is_cut = isinstance(event, TurnDone) and event.stop_reason is StopReason.LENGTH
     return TurnSeen(
         turn_id=record.turn_id,
-        owned=Owned(
-            user_id=route.user_id,
-            channel_id=route.channel_id,
-            guild_id=route.guild_id,
-            source=record.facts.credential_source,
-        ),
+        owned=_owned(route, record.facts.credential_source),
         state=record.state,
         prompt_id=route.reply_to,
         reached_length=is_cut and record.state is TurnState.DONE,

@@ -33,6 +33,10 @@ class Turns(Protocol):
         """Runs a failed turn once more, once, however often it is asked."""
         ...
 
+    async def go_on(self, turn_id: str) -> Again:
+        """Goes on with a reply that was cut off at its length, once, however often it is asked."""
+        ...
+
 
 class Prompts(Protocol):
     """Where prompts go: intake."""

@@ -1,6 +1,6 @@
 """Turns by button and command: stop, retry, continue.
 
-Comes in: asks, acknowledged already. Goes out: stops, replays, prompts that go on. What a button
+Comes in: asks, acknowledged already. Goes out: stops, replays, replies that go on. What a button
 names is only a turn's id: whether it exists, whose it is and what may be done is looked up, so that
 a forged id gives nothing that a command would not.
 """
@@ -8,17 +8,12 @@ a forged id gives nothing that a command would not.
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from gateway.asks import Again, Answers, Ask, TurnSeen
-from gateway.interactions.asking import prompt_of
 from gateway.interactions.permissions import Act, may
-from gateway.interactions.ports import Prompts, Turns
+from gateway.interactions.ports import Turns
 from shared.i18n import Texts
 
 ALL: Final = "all"
-GO_ON: Final = "Go on exactly where your last answer was cut off. Do not repeat any of it."
-"""What the model is asked; the channel does not see it."""
 
 _RETRIED: Final = {
     Again.STARTED: "ask.retried",
@@ -27,6 +22,7 @@ _RETRIED: Final = {
     Again.BUSY: "notice.busy",
     Again.BLOCKED: "ask.blocked",
 }
+_WENT_ON: Final = {**_RETRIED, Again.STARTED: "ask.goes_on", Again.ALREADY: "ask.goes_on_already"}
 
 
 class TurnDesk:
@@ -34,18 +30,12 @@ class TurnDesk:
 
     Args:
         turns: the turns of the cell.
-        prompts: where a prompt that goes on is put.
         texts: the catalogs.
-        next_generation: the id of a turn that follows one.
     """
 
-    def __init__(
-        self, turns: Turns, prompts: Prompts, texts: Texts, next_generation: Callable[[str], str]
-    ) -> None:
+    def __init__(self, turns: Turns, texts: Texts) -> None:
         self._turns = turns
-        self._prompts = prompts
         self._texts = texts
-        self._next_generation = next_generation
 
     async def stop(self, ask: Ask, answers: Answers) -> None:
         """`/stop`: the person's own turns in the channel; with `all` those of everybody."""
@@ -102,12 +92,7 @@ class TurnDesk:
         if seen is None:
             await self._say(ask, answers, "ask.nothing_cut")
             return
-        # In the name of who asked first: it is his conversation, and perhaps his key.
-        caller = msgspec.structs.replace(ask.caller, user_id=seen.owned.user_id)
-        turn_id = self._next_generation(seen.turn_id)
-        message_id = seen.prompt_id or ask.interaction_id
-        notice = await self._prompts.take(prompt_of(caller, message_id, GO_ON, turn_id))
-        await self._say(ask, answers, notice or "ask.goes_on")
+        await self._say(ask, answers, _WENT_ON[await self._turns.go_on(seen.turn_id)])
 
     async def _last(
         self, ask: Ask, act: Act, is_meant: Callable[[TurnSeen], bool]

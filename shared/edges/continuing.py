@@ -10,6 +10,7 @@ from shared.continuing import continued, load
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.redis import within
 from shared.keys import CONTINUATION_TTL_MS, Keys
+from shared.turns import TurnRequest
 
 
 class Continuations:
@@ -28,6 +29,15 @@ class Continuations:
         """Keeps what `shared.continuing.dump` gives. Raises `StoreFull` without memory for it."""
         name = self._keys.continuation(turn_id)
         await within(self._redis.set(name, payload, px=CONTINUATION_TTL_MS))
+
+    async def request(self, turn_id: str) -> TurnRequest | None:
+        """The request of a turn whose reply can go on; None where nothing is kept of it.
+
+        Raises:
+            WireError: what is kept was written by another version.
+        """
+        payload: bytes | None = await within(self._redis.get(self._keys.continuation(turn_id)))
+        return None if payload is None else load(payload).request
 
     async def go_on(self, turn_id: str, queue: TurnQueue, now_ms: int) -> Admission | None:
         """Admits the turn that goes on with a reply; None where nothing is kept of it.

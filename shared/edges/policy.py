@@ -109,9 +109,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             withdrawn=_cancelled(WITHDRAWN),
             merged=_cancelled(MERGED),
             expired=_counted(
-                _failed(
-                    Cause.REQUEST_TIMEOUT, FailureCategory.TIMEOUT, "No worker was free in time."
-                )
+                _failed(Cause.REQUEST_TIMEOUT, FailureCategory.TIMEOUT, "notice.no_worker")
             ),
             lost=_counted(_lost(TurnState.FAILED)),
             lost_in_tool=_counted(_lost(TurnState.FAILED, in_tool=True)),
@@ -124,9 +122,7 @@ def _cancelled(*notes: str) -> str:
 
 
 def _lost(state: TurnState, *, in_tool: bool = False) -> TurnFailed:
-    headline = "The process that wrote the answer was lost."
-    if in_tool:
-        headline = f"{headline} A tool was running; it was not run a second time."
+    headline = "notice.lost_in_tool" if in_tool else "failure.worker_lost"
     return msgspec.structs.replace(
         _failed(Cause.WORKER_LOST, FailureCategory.INTERNAL, headline),
         state=state,
@@ -135,6 +131,7 @@ def _lost(state: TurnState, *, in_tool: bool = False) -> TurnFailed:
 
 
 def _failed(cause: Cause, category: FailureCategory, headline: str) -> TurnFailed:
+    # The scripts know no languages: the headline is a key, which the gateway says.
     return TurnFailed(
         cause=cause,
         category=category,

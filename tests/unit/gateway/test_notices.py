@@ -1,12 +1,14 @@
 """What the gateway says itself, and the texts of events."""
 
+import msgspec
 import pytest
 
 from gateway.delivery.pieces import otherwise, pieces_of
-from gateway.notices import Notices, unknown_notes
+from gateway.notices import LABELS, Notices, unknown_notes
 from gateway.steps import Piece
 from shared.i18n import load_texts
 from shared.segments import (
+    THOUGHTS,
     AttemptSuperseded,
     Segment,
     SegmentKind,
@@ -182,3 +184,44 @@ def test_a_text_over_the_limit_is_cut_and_nothing_is_lost(text):
     pieces = pieces_of(ready(text), NOTICES, locale="en")
     assert "".join(piece.text for piece in pieces) == text
     assert max(len(piece.text) for piece in pieces) <= 2000
+
+
+@pytest.mark.parametrize("key", ["notice.no_worker", "notice.lost_in_tool", "failure.worker_lost"])
+def test_a_headline_of_the_queues_scripts_is_said_in_the_persons_language(key: str):
+    for locale in ("en", "ja", "zh-CN"):
+        said = NOTICES.of_failed(failure(headline=key), locale=locale)
+        assert said.startswith(TEXTS.text(key, locale))
+
+
+LENGTH = TurnDone(count=1, stop_reason=StopReason.LENGTH)
+THOUGHT = TurnDone(count=1, notes=(THOUGHTS,))
+
+
+@pytest.mark.parametrize(
+    ("event", "ids"),
+    [
+        (failure(report_id="r1"), ["retry:m1", "error:r1"]),
+        (failure(), ["retry:m1"]),
+        (failure(cause="quota_exhausted", report_id="r1"), ["error:r1"]),
+        (failure(state=TurnState.CANCELLED, report_id="r1"), []),
+        (LENGTH, ["continue:m1"]),
+        (msgspec.structs.replace(LENGTH, state=TurnState.CANCELLED), []),
+        (THOUGHT, ["thoughts:m1"]),
+        (msgspec.structs.replace(LENGTH, notes=(THOUGHTS,)), ["continue:m1", "thoughts:m1"]),
+        (TurnDone(count=1), []),
+    ],
+    ids=["failed", "no details", "billing", "stopped", "length", "stopped at length", "thoughts",
+         "both", "whole"],
+)  # fmt: skip
+def test_the_end_of_a_turn_has_the_buttons_that_fit(event, ids):
+    buttons = NOTICES.buttons_of(event, "m1", locale="ja")
+    assert [button.custom_id for button in buttons] == ids
+    assert all(button.label == TEXTS.text(LABELS[button.custom_id.partition(":")[0]], "ja")
+               for button in buttons)  # fmt: skip
+
+
+def test_buttons_stand_below_what_is_said_and_not_in_a_local_channel():
+    (piece,) = pieces_of(failure(report_id="r1"), NOTICES, locale="en", turn_id="m1")
+    assert [button.label for button in piece.buttons] == ["Retry", "Show full error"]
+    (piece,) = pieces_of(failure(report_id="r1"), NOTICES, locale="en")
+    assert piece.buttons == ()
