@@ -17,6 +17,7 @@ import httpx
 import msgspec
 import typer
 
+from ops.cli.discord_commands import app as commands
 from ops.cli.doctor import Finding, Verdict
 from ops.cli.exits import Exit
 from ops.cli.output import Output, OutputFormat, print_records, say
@@ -47,6 +48,8 @@ app = typer.Typer(
 )
 
 Channel = Annotated[
+app.add_typer(commands, name="commands")
+
     int | None, typer.Option(help="A channel where the bot shall answer: may it?", min=1)
 ]
 
