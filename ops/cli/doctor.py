@@ -22,7 +22,8 @@ from ops.cli.session import redis_url
 from ops.replay.endpoints import provider_facts
 from ops.store.engine import Database, database_url
 from ops.store.migrate import schema_state
-from shared.config import Settings, data_dir, load_settings
+from shared.config import Settings, data_dir
+from shared.configuration.loading import load
 from shared.edges.embedded import find_binary
 from shared.edges.records import ProcessRecord, TurnRecords
 from shared.edges.redis import check_server, connect, safe_url
@@ -88,7 +89,7 @@ async def examine(update: Callable[[str], None] = lambda _name: None) -> list[Fi
     """Runs all checks, those that need settings only when these can be read."""
     findings = [_python()]
     try:
-        settings = load_settings(os.environ)
+        settings = load(os.environ).settings
     except ConfigError as exc:
         return [*findings, _fail("settings", str(exc), "correct the variable and run this again")]
     findings.append(_ok("settings", f"{len(_given())} set, all understood"))

@@ -16,7 +16,8 @@ import typer
 from redis.asyncio import Redis
 
 from ops.store.engine import Database, database_url
-from shared.config import Settings, data_dir, load_settings
+from shared.config import Settings, data_dir
+from shared.configuration.loading import load
 from shared.edges.embedded import running_url
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
@@ -42,7 +43,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 
 def settings_now() -> Settings:
     """The settings of this command. Raises `ConfigError`."""
-    return load_settings(os.environ)
+    return load(os.environ).settings
 
 
 def redis_url(settings: Settings) -> str:
@@ -60,14 +61,17 @@ def redis_url(settings: Settings) -> str:
 
 
 @contextlib.asynccontextmanager
-async def fleet() -> AsyncIterator[Fleet]:
+async def fleet(settings: Settings | None = None) -> AsyncIterator[Fleet]:
     """A connection to the running fleet.
+
+    Args:
+        settings: instead of those of this command, for who looks at a configuration that is wrong.
 
     Raises:
         ConfigError: wrong settings.
         StoreUnavailable: nobody answers.
     """
-    settings = settings_now()
+    settings = settings or settings_now()
     url = redis_url(settings)
     keys = Keys(settings.cell, settings.partitions)
     redis = connect(url)

@@ -182,15 +182,19 @@ def _lengths(configuration: Configuration) -> Iterator[Finding]:
             )
 
 
-def _unknown(
-    path: Path, noun: str, name: str, known: Iterable[str], *, of_key: bool = False
-) -> Finding:
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What to write instead of a name that is none; nothing where nothing is known."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     if near:
-        deed = f'did you mean "{near[0]}"?'
-    else:
-        deed = f"use one of {', '.join(names)}" if names else f"add a {noun} first"
+        return f'did you mean "{near[0]}"?'
+    return f"use one of {', '.join(names)}" if names else ""
+
+
+def _unknown(
+    path: Path, noun: str, name: str, known: Iterable[str], *, of_key: bool = False
+) -> Finding:
+    deed = suggestion(name, known) or f"add a {noun} first"
     return Finding(path=path, what=f'there is no {noun} "{name}"', deed=deed, of_key=of_key)
 
 

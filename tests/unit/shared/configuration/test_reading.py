@@ -237,3 +237,10 @@ def test_a_file_of_a_million_characters_is_refused():
     found = read_configuration("#" * 1024 * 1024 + "\n")
     assert isinstance(found, Wrong)
     assert "over 1 MiB" in found.problems[0].what
+
+
+def test_the_example_of_the_documentation_is_right(request: pytest.FixtureRequest):
+    page = (request.config.rootpath / "docs" / "configuration.md").read_text(encoding="utf-8")
+    example = page.split("```toml\n")[1].split("```")[0]
+    found = read_configuration(example)
+    assert isinstance(found, Configuration), str(found)
