@@ -85,8 +85,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Which attempts keep the provider's bytes for `replay --recorded`: `failed` or `always`."""
     slots: int = 100
     """Turns a worker runs at once: about one core of streaming (docs/decisions)."""
-    lane: Lanes = Lanes.CHANNEL
-    """Whose turns wait for each other: `channel`, `thread`, or `user` (each person apart)."""
+    lane: Lanes = Lanes.THREAD
+    """Whose turns wait for each other: `thread` (a channel, and each of its threads for itself),
+    `channel` (with its threads, so that a whole forum is one), or `user` (each person apart)."""
     fair_by: Charge = Charge.SECONDS
     """What guilds share fairly: `seconds` of slots, `tokens`, or `turns`."""
     guild_weights: dict[str, float] = msgspec.field(default_factory=dict)

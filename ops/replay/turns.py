@@ -193,8 +193,8 @@ class Replays:
             return _not(seen, Reason.REVOKED, f"{request.credential} is not there any more")
         return msgspec.structs.replace(seen, request=self._again(request, seen.new_id, change))
 
-    async def admit(self, candidate: Candidate) -> Admission:
-        """Gives a candidate without a reason to the queue.
+    async def admit(self, candidate: Candidate, *, wait_s: float = 0.0) -> Admission:
+        """Gives a candidate without a reason to the queue, which starts it after `wait_s` seconds.
 
         `DUPLICATE` means that it was replayed before, perhaps by this very call when an answer was
         lost; nothing is delivered twice.
@@ -205,7 +205,10 @@ class Replays:
         """
         if candidate.request is None:
             raise ValueError(f"{candidate.turn_id} cannot be replayed: {candidate.why}")
-        answer = await self._queue.admit(candidate.request)
+        wait_ms = round(wait_s * 1000)
+        answer = await self._queue.admit(
+            msgspec.structs.replace(candidate.request, wait_ms=wait_ms)
+        )
         if answer in {Admission.ACCEPTED, Admission.DUPLICATE}:
             # The failed turn outlives the usual mark; its replay must not be taken a second time.
             await self._records.keep_mark(candidate.new_id)
@@ -255,10 +258,10 @@ class Replays:
         )
 
 
-async def admitted(replays: Replays, candidate: Candidate) -> str:
+async def admitted(replays: Replays, candidate: Candidate, *, wait_s: float = 0.0) -> str:
     """Admits a candidate and says in a word what became of it."""
     try:
-        return (await replays.admit(candidate)).value
+        return (await replays.admit(candidate, wait_s=wait_s)).value
     except RequestTooLarge:
         return "too_large"
 

@@ -13,7 +13,7 @@ MAX_WAIT_MS: Final = 3_600_000
 """The longest that a turn may ask to wait: its record must outlive it by far."""
 
 
-def lane_of(request: TurnRequest, lanes: Lanes = Lanes.CHANNEL) -> str:
+def lane_of(request: TurnRequest, lanes: Lanes = Lanes.THREAD) -> str:
     """The lane of a turn: one of its turns runs at a time, in order."""
     route = request.route
     match request.lane or lanes:

@@ -217,3 +217,14 @@ def test_a_changed_target_is_a_value():
     assert msgspec.structs.replace(NOTHING, model="x").target(
         Target(provider="p", model="m")
     ) == Target(provider="p", model="x")
+
+
+async def test_a_replay_may_wait_before_it_is_started(stage: Stage):
+    """Many at once are paced by the queue, not by who asks for them."""
+    await stage.end("m7")
+    candidate = await stage.replays.examine("m7", NOTHING)
+    assert await stage.replays.admit(candidate, wait_s=0.2) is Admission.ACCEPTED
+    assert await stage.queue.claim("worker-1", 1) == []
+    async with asyncio.timeout(5):
+        while not await stage.queue.claim("worker-1", 1):
+            await asyncio.sleep(0.01)

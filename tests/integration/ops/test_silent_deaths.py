@@ -69,7 +69,8 @@ def test_each_has_one_terminal_event_and_one_row(server: RedisServer, tmp_path: 
     rows: list[dict[str, Any]] = []
 
     def are_recorded() -> bool:
-        rows[:] = fleet.json("errors", "list")  # type: ignore[assignment]  # what JSON holds
+        found: Any = fleet.json("errors", "list")
+        rows[:] = found
         return len(rows) >= len(expected)
 
     assert fleet.run("db", "upgrade").exit_code == 0
