@@ -24,6 +24,7 @@ from redis.asyncio import Redis
 from gateway.changes import Changes
 from gateway.edges.admissions import KeyedAdmissions
 from gateway.edges.checkup import Checkup
+from gateway.edges.departures import Departures
 from gateway.edges.discord import DiscordFront
 from gateway.edges.metering import MeteredFleet
 from gateway.edges.pace import Pace
@@ -39,6 +40,7 @@ from shared.config import Settings, data_dir
 from shared.configuration.loading import Loaded
 from shared.edges.choices import ChoicesStore, LiveChoices
 from shared.edges.credentials import CredentialStore
+from shared.edges.forgetting import OPERATORS, Forgetter
 from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.live_configuration import LiveConfiguration
 from shared.edges.metering import CellGauges, OwnGauges, count_report, metrics_path, scale_path
@@ -121,6 +123,9 @@ async def serve(
                     group.create_task(recall.run(), name="recall"),
                     group.create_task(checkup.run(), name="checkup"),
                 ]
+                background.append(
+                    group.create_task(_departures(parts, outward).run(), name="departures")
+                )
                 takers = [
                     group.create_task(_take(parts, front, recall, outward, typist), name="intake")
                     for front in fronts.values()
@@ -234,6 +239,13 @@ def _outward(parts: Parts, typist: Typist) -> Outward:
     )
 
 
+def _departures(parts: Parts, outward: Outward) -> Departures:
+    """What changes in Discord means, the month after which a guild is forgotten included."""
+    changes = Changes(outward.fleet, outward.channels, outward.clock.now_s)
+    forgetter = Forgetter(parts.redis, parts.keys, parts.queue, leaves=OPERATORS)
+    return Departures(changes.heed, forgetter)
+
+
 async def _take(
     parts: Parts, front: ChannelFront, recall: Recall, outward: Outward, typist: Typist
 ) -> None:
@@ -246,7 +258,7 @@ async def _take(
         LiveChoices(ChoicesStore(parts.redis, parts.keys), live.loaded),
         Pace(parts.redis, parts.keys, live.loaded),
         absorb=outward.echoes.absorb,
-        heed=Changes(outward.fleet, outward.channels, outward.clock.now_s).heed,
+        heed=_departures(parts, outward).heed,
         load=outward.load_of(front),
         now_ms=_now_ms,
         sleep=asyncio.sleep,

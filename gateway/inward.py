@@ -47,7 +47,7 @@ class Inward(msgspec.Struct, frozen=True, kw_only=True):
         store = ChoicesStore(redis, keys)
         choices = LiveChoices(store, self.loaded)
         vault = SealingVault(CredentialStore(redis, keys), sealing_key(self.loaded().settings))
-        memory = StoredMemory(self.queue, records)
+        memory = StoredMemory(self.queue)
         table = entries(
             asking=Asking(intake, details, self.texts),
             turns=TurnDesk(turns, self.texts),

@@ -106,6 +106,9 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
         "recent_turns": _GATEWAYS_OWN,
         "alerts": {Role.WORKER: May.APPEND, Role.RECORDER: May.APPEND},
         "alert_mark": _EVERYBODYS,
+        "forget_due": {Role.WORKER: May.NOTHING},
+        "forget_rows": {Role.WORKER: May.NOTHING, Role.RECORDER: May.CHANGE},
+        "forgotten": {Role.WORKER: May.NOTHING, Role.RECORDER: May.READ},
         "heartbeat": _EVERYBODYS,
         "processes": _EVERYBODYS,
         "journal": _GATEWAYS_OWN,
@@ -135,7 +138,7 @@ _CHANGING: Final = (
 sorts, flushes, or loads code that stays."""
 COMMANDS: Final[Mapping[Role, tuple[str, ...]]] = MappingProxyType(
     {
-        Role.GATEWAY: (*_CONNECTING, *_CHANGING),
+        Role.GATEWAY: (*_CONNECTING, *_CHANGING, "+scan"),  # to forget somebody
         Role.WORKER: (*_CONNECTING, *_CHANGING),
         Role.RECORDER: (*_CONNECTING, *_CHANGING, "+memory|usage"),
         Role.CONSOLE: (*_CONNECTING, *_READING),

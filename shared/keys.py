@@ -80,6 +80,8 @@ RECENT_TTL_MS: Final = 72 * 3_600_000
 """The latest turns of a channel: as long as a failed one can be run again."""
 RECENT_MAX_TURNS: Final = 20
 """Of a channel: what a command may act on."""
+FORGOTTEN_TTL_MS: Final = 30 * 24 * 3_600_000
+"""Who was forgotten, by digest: longer than a report may lie on a disk before it is sent."""
 ARQ_JOB: Final = "arq:job:"
 """arq's own prefix of a job. arq knows no cells; a turn id is unique in the whole server."""
 RECORDER_GROUP: Final = "recorder"
@@ -144,6 +146,7 @@ class Keys:
     def thoughts(self, turn_id: str) -> str:
         """What the model thought before a reply (string). Private."""
         return f"{self.prefix}thoughts:{turn_id}"
+
     def context_start(self, channel_id: int) -> str:
         """The id of a message; the model reads nothing of the channel before it (string)."""
         return f"{self.prefix}start:{channel_id}"
@@ -151,7 +154,6 @@ class Keys:
     def told(self, channel_id: int, word: str) -> str:
         """The mark that a channel was told something lately (string)."""
         return f"{self.prefix}told:{channel_id}:{word}"
-
 
     def recent_turns(self, channel_id: int) -> str:
         """The latest turns of a channel, the newest first (list)."""
@@ -406,6 +408,21 @@ class Keys:
     def processes(self) -> str:
         """The processes that reported lately (sorted set, score = milliseconds)."""
         return f"{self.prefix}processes"
+
+    @property
+    def forget_due(self) -> str:
+        """Whom to forget, and when (sorted set of `user:ID` or `guild:ID`, no TTL)."""
+        return f"{self.prefix}forget"
+
+    @property
+    def forget_rows(self) -> str:
+        """Whom the recorder shall take out of the database (sorted set, no TTL)."""
+        return f"{self.prefix}forget:rows"
+
+    @property
+    def forgotten(self) -> str:
+        """Who was forgotten lately, by digest (hash). Reports of them lose their ids."""
+        return f"{self.prefix}forgotten"
 
     @property
     def credentials(self) -> str:

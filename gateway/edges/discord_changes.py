@@ -50,6 +50,11 @@ def guild_gone(event: hikari.GuildLeaveEvent) -> Change:
     return PlaceGone(guild_id=int(event.guild_id))
 
 
+def guild_back(event: hikari.GuildJoinEvent) -> Change:
+    """A server that the bot came to, for the first time or again."""
+    return PlaceChanged(guild_id=int(event.guild_id))
+
+
 def channel_changed(event: hikari.GuildChannelUpdateEvent) -> Change:
     """A channel with other settings, such as permissions."""
     return PlaceChanged(channel_id=int(event.channel_id), guild_id=int(event.guild_id))
@@ -68,6 +73,7 @@ CHANGES: Final = MappingProxyType[Any, Callable[..., Change | None]](
         hikari.GuildChannelDeleteEvent: channel_gone,
         hikari.GuildThreadDeleteEvent: thread_gone,
         hikari.GuildLeaveEvent: guild_gone,
+        hikari.GuildJoinEvent: guild_back,
         hikari.GuildChannelUpdateEvent: channel_changed,
         hikari.RoleUpdateEvent: role_changed,
     }

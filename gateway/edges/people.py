@@ -12,6 +12,7 @@ import msgspec
 from nacl.public import PublicKey
 
 from gateway.asks import Again, Kept, Owned, Subject, TurnSeen
+from shared.edges import forgetting
 from shared.edges.continuing import Continuations
 from shared.edges.credentials import CredentialStore, StoredCredential
 from shared.edges.queue import Admission, Cancelled, TurnQueue
@@ -22,7 +23,7 @@ from shared.failures import FaultDetails
 from shared.keys import ASKED_TTL_MS, CONTEXT_START_TTL_MS
 from shared.sealed import CredentialRef, key_id, seal
 from shared.secrets import Secret
-from shared.segments import TurnDone, TurnFailed
+from shared.segments import TurnDone
 from shared.turns import (
     CredentialSource,
     Route,
@@ -258,13 +259,12 @@ class StoredMemory:
 
     Args:
         queue: the cell's.
-        records: what is known of turns.
     """
 
-    def __init__(self, queue: TurnQueue, records: TurnRecords) -> None:
+    def __init__(self, queue: TurnQueue) -> None:
+        self._queue = queue
         self._redis = queue.redis
         self._keys = queue.keys
-        self._records = records
 
     async def start_over(self, channel_id: int, at_id: int) -> None:
         """Lets the model read nothing of a channel that stands before this message."""
@@ -272,21 +272,10 @@ class StoredMemory:
         await within(self._redis.set(key, at_id, px=CONTEXT_START_TTL_MS))
 
     async def forget(self, user_id: int) -> int:
-        """Erases the failed turns of a person, with prompts, recordings and details."""
-        count = 0
-        async for record in self._records.failed():
-            if record.route.user_id == user_id:
-                await self._erase(record)
-                count += 1
-        return count
-
-    async def _erase(self, record: TurnRecord) -> None:
-        keys, turn_id = self._keys, record.turn_id
-        names = [keys.recording(turn_id, number) for number in range(1, record.attempt + 1)]
-        names += [keys.turn(turn_id), keys.timeline(turn_id), keys.thoughts(turn_id)]
-        if isinstance(record.event, TurnFailed) and record.event.report_id is not None:
-            names.append(keys.fault(record.event.report_id))
-        async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.delete(*names)
-            pipe.zrem(keys.failed, turn_id)
-            await within(pipe.execute())
+        """Stops and erases the turns of a person, and what else of theirs the store holds."""
+        person = forgetting.Subject(forgetting.Kind.USER, user_id)
+        forgetter = forgetting.Forgetter(
+            self._redis, self._keys, self._queue, leaves=forgetting.OPERATORS
+        )
+        counts = await forgetter.forget(person)
+        return counts.get("turns", 0)

@@ -24,6 +24,7 @@ from ops.recorder import Recorder, Reported
 from ops.store.engine import Database, database_url
 from ops.store.errors import write_reports
 from ops.store.fingerprint import fingerprint
+from ops.store.forgotten import Forgotten, without
 from ops.store.lines import FileShelf
 from ops.store.migrate import upgrade
 from ops.store.mirror import Mirror
@@ -113,6 +114,9 @@ async def _run(settings: Settings, url: str) -> None:
                 group.create_task(_tidy(parts.database), name="tidy"),
                 group.create_task(_watch(parts), name="alarm"),
                 group.create_task(_mirror(parts), name="mirror"),
+                group.create_task(
+                    Forgotten(parts.database, parts.redis, parts.keys).run(), name="forgotten"
+                ),
             ]
             await recording.run(stop)
             for task in background:
@@ -161,8 +165,10 @@ def _recorder(parts: _Parts) -> Recorder:
     )
 
     storms = Storms()
+    forgotten = Forgotten(parts.database, parts.redis, parts.keys)
 
     async def write(reports: Sequence[Reported]) -> int:
+        reports = without(reports, await forgotten.digests())
         rows = [storms.calmed(one) if isinstance(one, ErrorReport) else one for one in reports]
         new = await write_reports(parts.database, rows, datetime.now(UTC))
         if parts.sentry is not None and new:

@@ -1,0 +1,78 @@
+"""Guilds that removed the bot: a month later nothing of theirs is kept.
+
+Comes in: what changed in Discord. Goes out: the same to whoever heeds it, and notes of whom to
+forget and when. The composition root puts it before the heeding of changes.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from gateway.front import Change, PlaceChanged, PlaceGone
+from shared.edges.forgetting import REMOVAL_DELAY_MS, Forgetter, Kind, Subject
+from shared.errors import StoreError
+
+LOOK_S: Final = 600.0
+"""How often is looked who is due. A month has 4,320 of these."""
+
+Heed = Callable[[Change, int], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
+
+
+class Departures:
+    """Notes departures and forgets who is due.
+
+    Args:
+        heed: what else a change means.
+        forgetter: of the cell.
+        now_ms: the wall clock.
+    """
+
+    def __init__(
+        self,
+        heed: Heed,
+        forgetter: Forgetter,
+        *,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._heed = heed
+        self._forgetter = forgetter
+        self._now_ms = now_ms
+
+    async def heed(self, change: Change, bot_id: int) -> None:
+        """Takes one change; a note that the store cannot take now is left."""
+        try:
+            await self._note(change)
+        except StoreError as exc:
+            _log.warning("departures.left", extra={"error": str(exc)})
+        await self._heed(change, bot_id)
+
+    async def _note(self, change: Change) -> None:
+        match change:
+            case PlaceGone(channel_id=None, guild_id=int(guild_id)):
+                due_ms = self._now_ms() + REMOVAL_DELAY_MS
+                await self._forgetter.schedule(Subject(Kind.GUILD, guild_id), due_ms)
+                _log.info("departures.noted", extra={"guild_id": guild_id, "due_ms": due_ms})
+            case PlaceChanged(channel_id=None, guild_id=int(guild_id)):
+                await self._forgetter.keep(Subject(Kind.GUILD, guild_id))
+            case _:
+                return
+
+    async def look(self) -> int:
+        """Forgets who is due. Returns how many. Raises `StoreError`."""
+        gone = await self._forgetter.forget_due(self._now_ms())
+        for subject in gone:
+            _log.info("departures.forgotten", extra={"subject": subject.digest})
+        return len(gone)
+
+    async def run(self) -> None:
+        """Looks again and again, until it is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self.look()
+            except StoreError as exc:
+                _log.warning("departures.not_forgotten", extra={"error": str(exc)})

@@ -1,0 +1,252 @@
+"""Forgetting a person or a guild: everything of theirs that Redis holds, found by looking at all.
+
+Comes in: a subject. Goes out: how much went, by place. Gateways and operators call it; the rows of
+the database are the recorder's, which finds the subject on a list.
+
+Nothing here knows what a key of tomorrow will hold: every value of the cell is looked at, and what
+has the subject's id goes. Named are only the keys that must not be touched, because they hold the
+queue together and empty themselves when its turns have ended. Those are stopped first.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from enum import StrEnum
+from typing import Any, Final, Self
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.edges.queue import TurnQueue
+from shared.edges.redis import within
+from shared.errors import ConfigError, StoreError
+from shared.keys import FORGOTTEN_TTL_MS, Keys
+from shared.wire import decode_route
+
+REMOVAL_DELAY_MS: Final = 30 * 24 * 3_600_000
+"""A guild that removed the bot may take it back: its data wait for a month."""
+ENOUGH_DIGITS: Final = 15
+"""A number of so many digits is an id of Discord's wherever it stands; a shorter one is a local
+guild's or person's, and is looked for only where a name says so."""
+OPERATORS: Final = frozenset({"audit", "loan"})
+"""What only an operator changes: the trail of credentials, and whose key a guild may use."""
+STOP_S: Final = 10.0
+"""What running turns get to end after their stop."""
+LOOK_S: Final = 0.1
+COUNT: Final = 500
+"""Keys of one look: a fraction of a millisecond of the server."""
+KEEPS: Final = frozenset(
+    {"arq", "lane", "guild", "parked", "lease", "ring", "ring.low", "vtime", "waiting", "delay",
+     "pause", "depth", "totals", "run.guild", "run.key", "run.lane", "wake", "claim", "ctl", "m",
+     "j", "out", "errors", "buried", "lead", "led", "processes", "hb", "config", "config.wish",
+     "mirrored", "spent", "budget", "load", "traffic", "pool", "front", "forget", "forgotten",
+     "alerts"}
+)  # fmt: skip
+"""First words of keys that are left alone: the queue's own, and those of streams that empty
+themselves. The recorder takes the subject out of reports that are still on their way."""
+
+
+class Kind(StrEnum):
+    """Who is forgotten."""
+
+    USER = "user"
+    GUILD = "guild"
+
+
+_NAMES: Final = {Kind.USER: ("user", "person", "personal", "supporter", "author", "owner"),
+                 Kind.GUILD: ("guild", "server")}  # fmt: skip
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """A person or a guild."""
+
+    kind: Kind
+    id: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.id}"
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """Reads `user:123`. Raises `ConfigError`."""
+        kind, _, number = text.partition(":")
+        if kind not in set(Kind) or not number.isdigit():
+            raise ConfigError(f"{text!r} names nobody: write user:ID or guild:ID")
+        return cls(Kind(kind), int(number))
+
+    @property
+    def digest(self) -> str:
+        """Stands for the subject where its id must not stand."""
+        return hashlib.blake2b(str(self).encode(), digest_size=16).hexdigest()
+
+    def pattern(self) -> re.Pattern[bytes]:
+        """Finds the subject in a value."""
+        number = str(self.id)
+        if len(number) >= ENOUGH_DIGITS:
+            return re.compile(rf"(?<!\d){number}(?!\d)".encode())
+        names = "|".join(_NAMES[self.kind])
+        return re.compile(rf"(?:{names})(?:_id)?[\"']?[:|] ?[\"']?{number}(?!\d)".encode())
+
+
+class Forgetter:
+    """Forgets in Redis.
+
+    Args:
+        redis: a client of `shared.edges.redis.connect`.
+        keys: the key names of the cell.
+        queue: stops what still waits or runs.
+        leaves: first words of keys that this process must not change; an operator's may.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        keys: Keys,
+        queue: TurnQueue,
+        *,
+        leaves: frozenset[str] = frozenset(),
+    ) -> None:
+        self._redis: Any = redis  # redis-py types answers as awaitable or not
+        self._keys = keys
+        self._queue = queue
+        self._leaves = KEEPS | leaves
+
+    async def forget(self, subject: Subject) -> dict[str, int]:
+        """Removes what Redis holds of a subject. Again, it finds nothing. Raises `StoreError`.
+
+        A cancelled call has done a part; the next one does the rest.
+
+        Returns:
+            How much went: `turns`, `keys` (whole ones), `values` (parts of others).
+        """
+        now_ms = time.time_ns() // 1_000_000
+        # First, so that reports that are on their way lose the subject, too.
+        await within(self._redis.hset(self._keys.forgotten, subject.digest, now_ms))
+        await within(self._redis.pexpire(self._keys.forgotten, FORGOTTEN_TTL_MS))
+        await within(self._redis.zadd(self._keys.forget_rows, {str(subject): now_ms}))
+        names = [name async for name in self._names()]
+        turns, others = await self._turns_of(subject, names)
+        await self._stop(turns)
+        count = Counter(turns=len(turns))
+        words = {*turns, *others}
+        for name in [name async for name in self._names()]:
+            if words & set(_words(name)) or subject.pattern().search(name):
+                count["keys"] += await within(self._redis.unlink(name))
+            elif not _is_turn(name):
+                count["values"] += await self._clean(name, subject.pattern())
+        for index, members in ((self._keys.failed, turns), (self._keys.direct_channels, others)):
+            if members:
+                await within(self._redis.zrem(index, *members))
+        return dict(count)
+
+    async def schedule(self, subject: Subject, due_ms: int) -> None:
+        """Notes that a subject is forgotten at a time, such as a guild that removed the bot."""
+        await within(self._redis.zadd(self._keys.forget_due, {str(subject): due_ms}))
+
+    async def keep(self, subject: Subject) -> None:
+        """Takes a note back: the guild is here again."""
+        await within(self._redis.zrem(self._keys.forget_due, str(subject)))
+
+    async def forget_due(self, now_ms: int) -> list[Subject]:
+        """Forgets whoever is due. Two processes at once do it twice, which changes nothing."""
+        found: list[bytes] = await within(
+            self._redis.zrangebyscore(self._keys.forget_due, "-inf", now_ms)
+        )
+        done = []
+        for text in found:
+            subject = Subject.parsed(text.decode())
+            await self.forget(subject)
+            await self.keep(subject)
+            done.append(subject)
+        return done
+
+    async def _names(self) -> AsyncIterator[bytes]:
+        for root in (self._keys.prefix, f"tfsec:{{{self._keys.cell}}}:"):
+            cursor = 0
+            while True:
+                cursor, names = await within(
+                    self._redis.scan(cursor, match=f"{root}*", count=COUNT)
+                )
+                for name in names:
+                    if _first_word(name) not in self._leaves:
+                        yield name
+                if cursor == 0:
+                    break
+
+    async def _turns_of(self, subject: Subject, names: list[bytes]) -> tuple[list[str], set[str]]:
+        """The subject's turns; and what else of theirs is named by: channels and reports."""
+        turns, others = [], set()
+        for name in names:
+            if not _is_turn(name):
+                continue
+            raw, event = await within(self._redis.hmget(name, "route", "event"))
+            with contextlib.suppress(ValueError, StoreError):
+                route = decode_route(raw or b"")
+                owner = route.guild_id if subject.kind is Kind.GUILD else route.user_id
+                if owner == subject.id:
+                    turns.append(name.decode().partition(":t:")[2])
+                    # A channel is the guild's; a person has only that of their direct messages.
+                    if subject.kind is Kind.GUILD or route.guild_id is None:
+                        others.add(str(route.channel_id))
+                    others |= {one.decode() for one in _REPORT.findall(event or b"")}
+        return turns, others
+
+    async def _stop(self, turns: Iterable[str]) -> None:
+        """Stops turns that wait or run, and lets their workers end them."""
+        open_turns = {tid for tid in turns if await self._queue.cancel(tid) not in _OVER}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                while open_turns:
+                    states = [
+                        (tid, await within(self._redis.hget(self._keys.turn(tid), "state")))
+                        for tid in open_turns
+                    ]
+                    open_turns = {tid for tid, state in states if state in (b"queued", b"running")}
+                    if open_turns:
+                        await asyncio.sleep(LOOK_S)
+
+    async def _clean(self, name: bytes, wanted: re.Pattern[bytes]) -> int:
+        """Removes the parts of a value that have the subject; all of a string."""
+        redis = self._redis
+        kind = (await within(redis.type(name))).decode()
+        if kind == "string":
+            text: bytes = await within(redis.get(name)) or b""
+            return int(await within(redis.unlink(name))) if wanted.search(text) else 0
+        if kind == "hash":
+            fields: dict[bytes, bytes] = await within(redis.hgetall(name))
+            gone = [one for one in fields if wanted.search(one) or wanted.search(fields[one])]
+            return int(await within(redis.hdel(name, *gone))) if gone else 0
+        if kind == "zset":
+            members: list[bytes] = await within(redis.zrange(name, 0, -1))
+            gone = [one for one in members if wanted.search(one)]
+            return int(await within(redis.zrem(name, *gone))) if gone else 0
+        if kind == "list":
+            items = {one for one in await within(redis.lrange(name, 0, -1)) if wanted.search(one)}
+            return sum([int(await within(redis.lrem(name, 0, item))) for item in items])
+        if kind == "stream":
+            rows: list[tuple[bytes, dict[bytes, bytes]]] = await within(redis.xrange(name))
+            gone = [one for one, row in rows if any(wanted.search(text) for text in row.values())]
+            return int(await within(redis.xdel(name, *gone))) if gone else 0
+        return 0
+
+
+_REPORT: Final = re.compile(rb'"report_id":"([\w-]+)"')
+_OVER: Final = ("cancelled", "finished", "unknown")
+"""Answers to a stop after which nobody has to be waited for."""
+
+
+def _words(name: bytes) -> list[str]:
+    """A key's parts. A replay's turn id (`m1.2`) is a part of its own."""
+    return name.decode().partition("}:")[2].split(":")
+
+
+def _first_word(name: bytes) -> str:
+    return _words(name)[0]
+
+
+def _is_turn(name: bytes) -> bool:
+    return _first_word(name) == "t"
