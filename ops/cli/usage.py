@@ -14,7 +14,10 @@ from ops.cli.output import Output, OutputFormat, print_records
 from ops.cli.session import database, span
 from ops.store.ledger import MAX_ROWS, Used, UsedBy, used
 
-COLUMNS: Final = ("turns", "counted", "input_tokens", "output_tokens", "cache_read_tokens", "cost")
+COLUMNS: Final = (
+    *("turns", "attempts", "counted", "input_tokens", "output_tokens", "cache_read_tokens"),
+    *("cost", "superseded_cost"),
+)
 
 
 def usage(
@@ -23,7 +26,10 @@ def usage(
     limit: Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="How many at most.")] = 50,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Sums tokens and cost of ended turns; a count that a provider did not give is in no sum."""
+    """Sums tokens and cost of ended turns; a count that a provider did not give is in no sum.
+
+    Every attempt is paid for; what was superseded, and nobody read, is part of the sums.
+    """
 
     async def ask() -> list[Used]:
         async with database() as opened:

@@ -21,7 +21,7 @@ from ops.store.rows import (
     makes_a_row,
     sighting,
     stats_rows,
-    usage_row,
+    usage_rows,
 )
 from ops.store.tables import (
     error_group_aliases,
@@ -37,6 +37,7 @@ from shared.redaction import clean
 from shared.summaries import TurnSummary
 
 T = TypeVar("T", ErrorReport, TurnSummary)
+R = TypeVar("R")
 Record = ErrorReport | TurnSummary
 
 
@@ -76,8 +77,9 @@ def _rows_of(records: Sequence[Record], received: datetime) -> _Rows:
     reports = {one.id: one for one in records if isinstance(one, ErrorReport)}
     summaries = [one for one in records if isinstance(one, TurnSummary)]
     turns = [
-        (_made(usage_row, one, one.turn_id, received), clean(one.worker_version))
+        (row, clean(one.worker_version))
         for one in summaries
+        for row in _made(usage_rows, one, one.turn_id, received)
     ]
     return _Rows(
         errors=[
@@ -89,7 +91,7 @@ def _rows_of(records: Sequence[Record], received: datetime) -> _Rows:
     )
 
 
-def _made(make: Callable[[T, datetime], Row], record: T, name: str, received: datetime) -> Row:
+def _made(make: Callable[[T, datetime], R], record: T, name: str, received: datetime) -> R:
     try:
         return make(record, received)
     except (ArithmeticError, LookupError, TypeError, ValueError) as exc:

@@ -12,7 +12,7 @@ from ops.store.fingerprint import GROUP_VERSION, group_hash
 from shared.failures import ErrorReport, Severity
 from shared.redaction import clean, redact_value
 from shared.summaries import TurnSummary
-from shared.turns import TurnState
+from shared.turns import AttemptUsage, CostSource, Target, TurnState
 
 Row = dict[str, object]
 
@@ -20,6 +20,8 @@ CLOCK_TOLERANCE: Final = timedelta(hours=24)
 """A reporter's clock may be wrong, and a spool may be late; beyond a day its row would hide among
 the old ones or live for ever."""
 TITLE_CHARS: Final = 200
+SUPERSEDED: Final = "superseded"
+"""The state of an attempt that another one followed. No state of a turn is called so."""
 SEVERITIES: Final = {Severity.WARNING: 30, Severity.ERROR: 40}
 
 _SAME_NAMES: Final = (
@@ -100,21 +102,47 @@ def failure_row(report: ErrorReport, received: datetime) -> Row:
     }
 
 
-def usage_row(summary: TurnSummary, received: datetime) -> Row:
-    """The row of an ended turn in the ledger."""
-    usage = summary.usage
+def usage_rows(summary: TurnSummary, received: datetime) -> list[Row]:
+    """The rows of an ended turn in the ledger: one for each attempt, the last one with its end.
+
+    An attempt that was followed by another is `superseded`: paid for, and not what people read.
+    """
+    last = _attempt_row(summary, _last_attempt(summary), received)
+    last |= {
+        "state": summary.state.value,
+        "serving_provider": _cleaned(summary.serving_provider),
+    }
+    earlier = [_attempt_row(summary, one, received) for one in summary.attempts[:-1]]
+    return [*earlier, last]
+
+
+def _last_attempt(summary: TurnSummary) -> AttemptUsage:
+    """The attempt that ended the turn; a worker of before sends only its sums."""
+    target = Target(provider=summary.provider, model=summary.model)
+    own = AttemptUsage(
+        attempt=summary.attempt,
+        target=target,
+        key_id=summary.key_id,
+        usage=summary.usage,
+        cost_source=CostSource.UNKNOWN if summary.usage.cost is None else CostSource.REPORTED,
+    )
+    return summary.attempts[-1] if summary.attempts else own
+
+
+def _attempt_row(summary: TurnSummary, one: AttemptUsage, received: datetime) -> Row:
+    usage = one.usage
     return {
-        "id": clean(f"{summary.turn_id}/{summary.attempt}"),
+        "id": clean(f"{summary.turn_id}/{one.attempt}"),
         "created_at": _near(summary.ended_ms, received) or received,
         "turn_id": clean(summary.turn_id),
-        "attempt": summary.attempt,
-        "state": summary.state.value,
+        "attempt": one.attempt,
+        "state": SUPERSEDED,
         "guild_id": summary.guild_id,
         "user_id": summary.user_id,
-        "provider": clean(summary.provider),
-        "model": clean(summary.model),
-        "serving_provider": _cleaned(summary.serving_provider),
-        "key_id": _cleaned(summary.key_id),
+        "provider": clean(one.target.provider),
+        "model": clean(one.target.model),
+        "serving_provider": None,
+        "key_id": _cleaned(one.key_id),
         "credential_source": summary.credential_source.value,
         "input_tokens": usage.input,
         "output_tokens": usage.output,
@@ -122,13 +150,16 @@ def usage_row(summary: TurnSummary, received: datetime) -> Row:
         "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write,
         "cost": usage.cost,
+        "cost_source": None if usage.cost is None else one.cost_source.value,
     }
 
 
 def stats_rows(rows: Iterable[tuple[Row, str]]) -> list[Row]:
-    """Counts ledger rows, each with its worker's version, by hour and what they have in common."""
+    """Counts ended turns, each with its worker's version, by hour and what they have in common."""
     counts: dict[tuple[object, ...], Row] = {}
     for row, version in rows:
+        if row["state"] == SUPERSEDED:
+            continue
         created = cast("datetime", row["created_at"])
         common: Row = {
             "bucket": created.replace(minute=0, second=0, microsecond=0),

@@ -187,6 +187,8 @@ usage_ledger: Final = Table(
     Column("cache_read_tokens", WideInt),
     Column("cache_write_tokens", WideInt),
     Column("cost", Real),
+    # reported, priced; null in rows of before and where the cost is unknown.
+    Column("cost_source", Text),
     sqlite_strict=True,
 )
 # With all that sums of a month look at: from the index alone they take half the time.
@@ -196,6 +198,7 @@ Index(
         usage_ledger.c[name]
         for name in (
             "created_at",
+            "state",
             "model",
             "provider",
             "guild_id",
@@ -208,6 +211,7 @@ Index(
             "cache_read_tokens",
             "cache_write_tokens",
             "cost",
+            "cost_source",
         )
     ),
 )

@@ -5,7 +5,7 @@ import csv
 import io
 import json
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -15,10 +15,11 @@ from ops.cli.errors_export import pages
 from ops.cli.exits import Exit
 from ops.store.engine import Database, database_url
 from ops.store.errors import Record, write_reports
+from ops.store.ledger import UsedBy, used
 from ops.store.migrate import upgrade
 from ops.triage.errors import ErrorFilter
 from shared.summaries import TurnSummary
-from shared.turns import TurnState, Usage
+from shared.turns import AttemptUsage, CostSource, Target, TurnState, Usage
 from tests.support.cli import Command
 from tests.support.reports import a_report
 
@@ -63,6 +64,49 @@ def test_sums_have_only_what_was_counted(turnfleet: Command):
     guild, direct = json.loads(turnfleet("usage", "--by", "guild", "-o", "json").stdout)
     assert (guild["guild"], direct["guild"]) == (str(2**60), "")
     assert direct["cost"] is None
+
+
+SUPERSEDED = msgspec.structs.replace(
+    TURN,
+    turn_id="m3",
+    attempt=3,
+    model="gpt-5",
+    attempts=(
+        AttemptUsage(attempt=1, target=Target(provider="openai", model="gpt-5")),
+        AttemptUsage(
+            attempt=2,
+            target=Target(provider="openai", model="gpt-4"),
+            usage=Usage(input=50, output=7, cost=0.1),
+            cost_source=CostSource.PRICED,
+        ),
+        AttemptUsage(
+            attempt=3,
+            target=Target(provider="openai", model="gpt-5"),
+            usage=Usage(input=60, output=9, cost=0.2),
+            cost_source=CostSource.REPORTED,
+        ),
+    ),
+)
+
+
+async def test_every_attempt_is_paid_for_and_superseded_ones_are_told_apart(database: Database):
+    now = datetime.now(UTC)
+    await write_reports(database, [TURN, SUPERSEDED], now)
+    await write_reports(database, [SUPERSEDED], now)  # twice is once
+    since = now - timedelta(days=1)
+    models = {one.value: one for one in await used(database, UsedBy.MODEL, since=since)}
+    five, four = models["gpt-5"], models["gpt-4"]
+    assert (five.turns, five.attempts, five.counted, five.output_tokens) == (2, 3, 2, 49)
+    assert (five.cost, five.superseded_cost) == (pytest.approx(0.7), None)
+    assert (four.turns, four.attempts, four.output_tokens) == (0, 1, 7)
+    assert (four.superseded_output_tokens, four.superseded_cost) == (7, pytest.approx(0.1))
+    (day,) = await used(database, UsedBy.DAY, since=since)
+    assert day.value == datetime.fromtimestamp(NOW_MS / 1000, UTC).date().isoformat()
+    assert (day.turns, day.attempts) == (2, 4)
+    sources = {
+        one.value: one.attempts for one in await used(database, UsedBy.COST_SOURCE, since=since)
+    }
+    assert sources == {"reported": 2, "priced": 1, "": 1}
 
 
 def test_an_export_has_every_error_with_its_facts(turnfleet: Command):
