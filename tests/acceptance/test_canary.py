@@ -1,8 +1,9 @@
 """Nothing private leaks: canaries through the whole house, then a search of all that it left.
 
-A provider that is trusted with a key gives it back in every form, in every place of an answer.
-Searched: the logs of all processes, every file in their home (database, spool), every value in
-Redis, and the server's own files on the disk.
+A provider that is trusted with a key gives it back in every form, in every place of an answer, and
+quotes prompts in its errors. The keys are the pool's, and sealed ones of every scope, replaced and
+revoked. Searched: the logs of all processes, every file in their home (database, spool), every
+value in Redis, and the server's own files on the disk, its dump and its append-only file.
 """
 
 import asyncio
@@ -17,23 +18,36 @@ import msgspec
 import pytest
 from nacl.public import PrivateKey
 
-from shared.edges.credentials import CredentialStore, StoredCredential, save_opening_keys
+from shared.edges.credentials import (
+    CredentialStore,
+    StoredCredential,
+    load_opening_keys,
+    save_opening_keys,
+)
 from shared.edges.local_channel import local_turn_id
 from shared.edges.queue import Admission
 from shared.messages import Message, Role, TextBlock
 from shared.sealed import CredentialRef, seal
 from shared.secrets import Secret
 from shared.turns import CredentialSource, Front, Route, Target, TurnRequest
-from tests.support.hostile import ANSWERS, THOUGHT, collector, hostile_provider
+from tests.support.hostile import ANSWERS, QUOTES, THOUGHT, collector, hostile_provider
 from tests.support.house import House, house
 from tests.support.servers import RedisServer, flavors, running_server
 
 # Put together from parts, so that no scanner takes them for keys that somebody lost.
 POOL = ("sk-" + "canary" + "Zq7Yw2Vx9Km4Rt8Lp3Nb6", "QwX9" + "canaryHv5Jc2Tn8Gd4Fz7Sk1")
-PERSONAL = "Pk81" + "canaryRm6Yd3Wb9Xe5Ug2Lq7"
-KEYS = (*POOL, PERSONAL)
-USER = 1
-REF = CredentialRef(scope=CredentialSource.PERSONAL, owner_id=USER, provider="hostile")
+SEALED = tuple(
+    head + "canary" + tail
+    for head, tail in (("Pk81", "Rm6Yd3Wb9Xe5Ug2Lq7"), ("Nw37", "Vb2Kx8Tq4Mz6Hd9Sj5"))
+)
+"""A key that somebody brought, and the one that they put in its place."""
+KEYS = (*POOL, *SEALED)
+USER, GUILD = 1, 1
+OWNERS = {
+    CredentialSource.PERSONAL: USER,
+    CredentialSource.SERVER: GUILD,
+    CredentialSource.SUPPORTER: 77,
+}
 PROMPT = "prompt-canary-5f3a"
 PRIVATE = (":t:", ":h:", ":loc:", ":rec:")
 """Parts of the keys that may hold what people and models said (`shared.keys`): a turn's record
@@ -100,27 +114,55 @@ def files(*directories: Path) -> Iterator[tuple[str, bytes]]:
                 yield str(path.relative_to(directory)), path.read_bytes()
 
 
-async def personal_turns(home: House) -> list[str | None]:
-    """Turns on a person's sealed key, the last one after its revocation; their causes."""
-    pair = PrivateKey.generate()
-    save_opening_keys(home.home / "opening.keys", [pair])
-    store = CredentialStore(home.redis, home.keys)
-    box = seal(pair.public_key, REF, 1, Secret(PERSONAL))
-    stored = StoredCredential(ref=REF, version=1, changed_ms=1, box=box)
-    await store.put(stored, word="added", actor="test")
-    causes = []
-    for number, model in enumerate(("401-hex", "error-in-stream", "said", "cut", "cut")):
-        if number == 4:
-            gone = msgspec.structs.replace(stored, version=2, box=b"")
-            await store.put(gone, word="revoked", actor="test")
+class Keyring:
+    """Sealed credentials of one owner, as its gateway and its operator change them."""
+
+    def __init__(self, home: House, scope: CredentialSource) -> None:
+        self.ref = CredentialRef(scope=scope, owner_id=OWNERS[scope], provider="hostile")
+        self._file = home.home / "opening.keys"
+        self._store = CredentialStore(home.redis, home.keys)
+        self._version = 0
+
+    async def put(self, key: str) -> None:
+        """Seals a key for a fresh opening key: the older ones stay in the file."""
+        pair = PrivateKey.generate()
+        save_opening_keys(self._file, [pair, *load_opening_keys(self._file)])
+        self._version += 1
+        box = seal(pair.public_key, self.ref, self._version, Secret(key))
+        await self._keep(box, "added")
+
+    async def revoke(self) -> None:
+        self._version += 1
+        await self._keep(b"", "revoked")
+
+    async def _keep(self, box: bytes, word: str) -> None:
+        new = StoredCredential(ref=self.ref, version=self._version, changed_ms=1, box=box)
+        await self._store.put(new, word=word, actor="test")
+
+
+async def sealed_turns(home: House, scope: CredentialSource) -> list[str | None]:
+    """Turns on sealed keys: one, the next in its place, none after its revocation; their causes."""
+    ring = Keyring(home, scope)
+    causes: list[str | None] = []
+    for model, before in (
+        ("401-hex", ring.put(SEALED[0])),
+        ("401-reversed", ring.put(SEALED[1])),
+        ("error-in-stream", None),
+        ("said", None),
+        ("cut", None),
+        ("400-hex", ring.revoke()),
+    ):
+        if before is not None:
+            await before
+        number = 900 + 10 * len(OWNERS) * len(causes) + list(OWNERS).index(scope)
         request = TurnRequest(
-            turn_id=f"l{900 + number}",
-            route=Route(front=Front.LOCAL, channel_id=900 + number, user_id=USER, guild_id=1),
+            turn_id=f"l{number}",
+            route=Route(front=Front.LOCAL, channel_id=number, user_id=USER, guild_id=GUILD),
             target=Target(provider="hostile", model=model),
             messages=[Message(role=Role.USER, content=[TextBlock(text=PROMPT)])],
             created_ms=time.time_ns() // 1_000_000,
-            credential=str(REF),
-            credential_source=REF.scope,
+            credential=str(ring.ref),
+            credential_source=scope,
         )
         assert await home.queue.admit(request) is Admission.ACCEPTED
         causes.append(await cause_of(home, request.turn_id))
@@ -137,7 +179,7 @@ async def cause_of(home: House, turn_id: str) -> str | None:
 async def failed_turns(home: House) -> None:
     """One turn per answer of the hostile provider, each until its end."""
     turns = []
-    for number, model in enumerate(ANSWERS, start=1):
+    for number, model in enumerate((*ANSWERS, *QUOTES), start=1):
         target = Target(provider="hostile", model=model)
         said = await home.channel.say(number, f"{PROMPT} {model}", guild_id=number, target=target)
         turns.append(local_turn_id(said))
@@ -163,7 +205,10 @@ async def searched(home: House, server: RedisServer) -> tuple[list[str], list[st
     for name, data in files(home.home):
         keys += [f"{name}: {hit!r}" for hit in found_in(data)]
         words += [f"{name}: {hit!r}" for hit in found_in(data, needles)]
-    for name, data in files(server.directory):
+    server_files = dict(files(server.directory))
+    assert any(name.endswith(".rdb") for name in server_files)
+    assert any(name.endswith(".aof") for name in server_files)
+    for name, data in server_files.items():
         keys += [f"{name}: {hit!r}" for hit in found_in(data)]
     return keys, words
 
@@ -179,15 +224,16 @@ async def test_a_key_that_a_provider_gives_back_is_found_nowhere(monkeypatch):
                 "SENTRY_DSN": f"http://{'0123456789abcdef' * 2}@{address}/1",
             }
             async with house(server.url, workers=1, gateways=1, **settings) as home:
-                causes = await personal_turns(home)
+                causes = [await sealed_turns(home, scope) for scope in OWNERS]
                 await failed_turns(home)
                 keys, words = await searched(home, server)
                 assert home.recorder is not None
                 await asyncio.to_thread(home.recorder.stop)
     assert any(b"invalid_key" in body for body in told)
     keys += [f"sentry: {hit!r}" for body in told for hit in found_in(body)]
-    assert causes[0] == causes[-1] == "invalid_key"
-    assert "invalid_key" not in causes[1:-1]
+    for first, second, *others, last in causes:
+        assert first == second == last == "invalid_key"
+        assert "invalid_key" not in others
     assert keys == []
     assert words == []
 

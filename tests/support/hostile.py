@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import quote
 
 FORMS: dict[str, Callable[[str], str]] = {
@@ -81,6 +82,22 @@ ANSWERS: dict[str, Callable[[str], bytes]] = {
 }
 """By model, what comes for a key."""
 
+QUOTES: dict[str, Callable[[str], bytes]] = {
+    "prompt": lambda said: _answer(400, _error(f"cannot answer '{said}'")),
+    "prompt-escaped": lambda said: _answer(422, _error(json.dumps({"input": f"{said} é"}))),
+    "prompt-page": lambda said: _answer(500, f"<pre>{said}</pre>"),
+    "prompt-in-stream": lambda said: _stream(*_begun(), _error(f"refused: {said}", "refused")),
+}
+"""By model, what comes for a prompt: errors that quote what people said."""
+
+
+def _answer_to(request: dict[str, Any], key: str) -> bytes:
+    model = request["model"]
+    if model in ANSWERS:
+        return ANSWERS[model](key)
+    said = request["messages"][-1]["content"]
+    return QUOTES[model](said if isinstance(said, str) else said[0]["text"])
+
 
 @asynccontextmanager
 async def collector() -> AsyncIterator[tuple[str, list[bytes]]]:
@@ -114,7 +131,7 @@ async def hostile_provider() -> AsyncIterator[str]:
         length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
         body = await reader.readexactly(int(length[1]) if length else 0)
         key = re.search(r"authorization: Bearer (\S+)", head, re.IGNORECASE)
-        writer.write(ANSWERS[json.loads(body)["model"]](key[1] if key else "nokey"))
+        writer.write(_answer_to(json.loads(body), key[1] if key else "nokey"))
         writer.close()
 
     server = await asyncio.start_server(visit, "127.0.0.1", 0)
