@@ -82,11 +82,18 @@ def caller_of(interaction: Interaction) -> Caller:
         user_id=int(interaction.user.id),
         channel_id=int(channel.id),
         guild_id=None if interaction.guild_id is None else int(interaction.guild_id),
-        parent_id=None if channel.parent_id is None else int(channel.parent_id),
+        parent_id=parent_of(channel),
         permissions=0 if member is None else int(member.permissions),
         roles=() if member is None else tuple(int(role) for role in member.role_ids),
         locale=str(interaction.locale),
     )
+
+
+def parent_of(channel: hikari.InteractionChannel) -> int | None:
+    """The channel that a thread belongs to. The parent of any other channel is its category."""
+    if channel.thread_metadata is None or channel.parent_id is None:
+        return None
+    return int(channel.parent_id)
 
 
 def _of_command(interaction: hikari.CommandInteraction, caller: Caller) -> Ask:
