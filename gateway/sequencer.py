@@ -39,12 +39,21 @@ from gateway.steps import (
     Step,
     nonce_of,
 )
-from shared.segments import AttemptSuperseded, Envelope, SegmentReady, TurnDone, TurnFailed
+from shared.segments import (
+    AttemptSuperseded,
+    Envelope,
+    SegmentPreview,
+    SegmentReady,
+    TurnDone,
+    TurnFailed,
+)
 
 MAX_PAST = 32
 """Editions remembered: more than a turn has attempts, deploys that hand it back included."""
 TERMINAL_SEQ = -1
 """The seq of a terminal event's texts in nonces: no segment has it."""
+PREVIEW_SEQ = -2
+"""The same for previews; which segment they stand for is the part's number then."""
 
 
 def _edition(attempt: int, claim: str) -> str:
@@ -102,6 +111,13 @@ class TurnSequencer:
             return False
         return edition != _edition(head.attempt, head.claim) or envelope.seq > head.seq
 
+    def is_pending(self, envelope: Envelope) -> bool:
+        """Whether a preview was begun, so that its message may have arrived without a receipt."""
+        cursor = self._head.cursor
+        slot = self._slots[cursor] if cursor < len(self._slots) else None
+        name = (self._turn_id, envelope.attempt, envelope.claim, PREVIEW_SEQ, envelope.seq)
+        return slot is not None and slot.message_id is None and slot.nonce == nonce_of(*name)
+
     def plan(self, envelope: Envelope) -> Plan | None:
         """How an earlier life began to show a segment; None for one that nobody began."""
         head = self._head
@@ -126,8 +142,11 @@ class TurnSequencer:
         goal = self._goal
         if goal is None:
             raise RuntimeError("no envelope is being shown")
+        name = (self._turn_id, goal.attempt, goal.claim)
+        if isinstance(goal.event, SegmentPreview):
+            return nonce_of(*name, PREVIEW_SEQ, goal.seq)
         seq = goal.seq if isinstance(goal.event, SegmentReady) else TERMINAL_SEQ
-        return nonce_of(self._turn_id, goal.attempt, goal.claim, seq, self._head.parts)
+        return nonce_of(*name, seq, self._head.parts)
 
     def fill(self, piece: Piece) -> None:
         """Puts a piece that is ready in the place of `piece`, which was not."""
@@ -180,6 +199,8 @@ class TurnSequencer:
                         self._restart(envelope)
                 case SegmentReady():
                     self._begin_segment(envelope, pieces, upto)
+                case SegmentPreview():
+                    self._begin_preview(envelope, pieces)
                 case TurnDone() | TurnFailed():
                     self._begin_terminal(envelope, pieces, envelope.event.count)
                 case _:
@@ -278,6 +299,17 @@ class TurnSequencer:
             self._head = msgspec.structs.replace(self._head, upto=upto)
             self._begin(envelope, pieces)
 
+    def _begin_preview(self, envelope: Envelope, pieces: tuple[Piece, ...]) -> None:
+        """Shows it where the next segment will stand: the cursor stays before it."""
+        head = self._head
+        if (envelope.attempt, envelope.claim) != (head.attempt, head.claim):
+            if envelope.seq:
+                return  # of an attempt whose segments are missing: whatever comes next knows more
+            self._restart(envelope)
+        elif envelope.seq != head.seq or head.parts or head.upto:
+            return
+        self._begin(envelope, pieces)
+
     def _begin_terminal(self, envelope: Envelope, pieces: tuple[Piece, ...], count: int) -> None:
         # A worker that dies after a tool ran leaves its text: the terminal event of a later
         # attempt ends what is shown, only `AttemptSuperseded` and a first segment make it void.
@@ -340,6 +372,8 @@ class TurnSequencer:
         return self._patch(drop=(len(self._slots),))
 
     def _advance(self, *, cursor: int) -> None:
+        if self._goal is not None and isinstance(self._goal.event, SegmentPreview):
+            cursor = self._head.cursor
         self._head = msgspec.structs.replace(self._head, cursor=cursor, parts=self._head.parts + 1)
         self._finish_if_done()
 
@@ -350,7 +384,7 @@ class TurnSequencer:
         goal = self._goal
         if goal is None or self._head.parts < len(self._pieces):
             return
-        is_terminal = not isinstance(goal.event, SegmentReady)
+        is_terminal = isinstance(goal.event, TurnDone | TurnFailed)
         if is_terminal and self._head.cursor < len(self._slots):
             return
         seq = self._head.seq if is_terminal else max(goal.seq, self._head.upto)

@@ -32,6 +32,8 @@ class DeliveryMode(StrEnum):
     LINE = "line"
     SENTENCE = "sentence"
     AGGREGATED = "aggregated"
+    EDIT = "edit"
+    """As aggregated; meanwhile a reader watches the message grow."""
 
 
 class SegmentKind(StrEnum):
@@ -77,6 +79,15 @@ class SegmentReady(_Event, frozen=True, kw_only=True, tag="segment"):
     segment: Segment
 
 
+class SegmentPreview(_Event, frozen=True, kw_only=True, tag="preview"):
+    """What may be shown of the next segment while it is not whole. The segment takes its place.
+
+    The envelope's `seq` is that of the last segment before it. A preview may be left out.
+    """
+
+    text: str
+
+
 class AttemptSuperseded(_Event, frozen=True, kw_only=True, tag="superseded"):
     """What `attempt` showed is void; the attempt `by` starts again at seq 1."""
 
@@ -113,14 +124,15 @@ class TurnFailed(_Event, frozen=True, kw_only=True, tag="failed"):
     retryable: bool = False
 
 
-TurnEvent = SegmentReady | AttemptSuperseded | TurnDone | TurnFailed
+TurnEvent = SegmentReady | SegmentPreview | AttemptSuperseded | TurnDone | TurnFailed
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """A `TurnEvent` as it lies on an out stream, with what delivery needs to place it.
 
     `entry_id` is the stream's own id; `claim` is the fencing suffix of the attempt; `seq` is the
-    position in the attempt (for terminal events: the count + 1, for a supersede 0).
+    position in the attempt (for terminal events: the count + 1, for a supersede 0, for a preview
+    the number of segments before it).
     """
 
     entry_id: str

@@ -185,7 +185,13 @@ def _outbox_of(parts: Parts) -> Callable[[Lease], Outbox]:
     rules = OutputRules(parts.live.loaded, parts.texts, alerts.send)
 
     def outbox_of(lease: Lease) -> Outbox:
-        return Outbox(parts.queue, parts.records, lease, obey=rules.of(lease.request))
+        return Outbox(
+            parts.queue,
+            parts.records,
+            lease,
+            obey=rules.of(lease.request),
+            shows_previews=not rules.are_there,
+        )
 
     return outbox_of
 

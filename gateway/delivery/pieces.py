@@ -17,6 +17,7 @@ from shared.segments import (
     AttemptSuperseded,
     Segment,
     SegmentKind,
+    SegmentPreview,
     SegmentReady,
     TurnDone,
     TurnEvent,
@@ -25,6 +26,9 @@ from shared.segments import (
 
 MAX_TRIES: Final = 2
 """A refused text is halved, then it goes as a file; more would be guessing."""
+MAX_PREVIEW_CHARS: Final = MAX_SEGMENT_CHARS - 4
+"""A preview is cut where a message ends; its segment is not."""
+GOES_ON: Final = " \u2026"
 TABLE_FILE: Final = "table.png"
 PICTURE_FILE: Final = "picture.png"
 TEXT_FILE: Final = "reply.md"
@@ -58,6 +62,8 @@ def pieces_of(
         case TurnFailed():
             notice = notices.of_failed(event, locale=locale)
             return (_ended(notice, event, notices, turn_id, locale),)
+        case SegmentPreview(text=text):
+            return (Piece(text=_previewed(text), tries=MAX_TRIES),) if text.strip() else ()
         case AttemptSuperseded():
             return ()
         case _:
@@ -138,6 +144,12 @@ def _of_segment(segment: Segment) -> tuple[Piece, ...]:
             return (Piece(files=(file,), plain=plain),) if plain else ()
         case _:
             assert_never(segment.kind)
+
+
+def _previewed(text: str) -> str:
+    """A text that may still grow: never longer than a message, with a mark where it goes on."""
+    shown = text[:MAX_PREVIEW_CHARS].rstrip()
+    return f"{shown}{GOES_ON}"
 
 
 def _plain(segment: Segment) -> tuple[Piece, ...]:

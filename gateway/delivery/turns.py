@@ -22,7 +22,7 @@ from gateway.sequencer import TurnSequencer
 from gateway.steps import Erase, Patch, Piece, Post, Rewrite, Step, Written
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.failures import Fault
-from shared.segments import Envelope, SegmentReady, TurnDone
+from shared.segments import Envelope, SegmentPreview, TurnDone, TurnFailed
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +127,8 @@ class TurnDelivery:
             await self._write(turn, envelope, turn.abandon())
             await self.stored(lambda: self._around.fleet.cancel(envelope.turn_id))
             return 1
+        if self._is_stale(turn, lane):
+            return 1
         run = await self._chooser.choose(turn, lane)
         patch = turn.feed(envelope, run.pieces, upto=run.upto, is_partial=run.is_partial)
         if patch is not None:
@@ -150,6 +152,16 @@ class TurnDelivery:
             has_permit = False
         lane.waited_s = self._around.clock.now_s() - started_s
         return run.count
+
+    def _is_stale(self, turn: TurnSequencer, lane: Lane) -> bool:
+        """A preview that something newer follows, or that is beyond the cap of messages.
+
+        One that was begun goes on: only its nonce tells whether its message is there.
+        """
+        envelope = lane.waiting[0]
+        if not isinstance(envelope.event, SegmentPreview) or turn.is_pending(envelope):
+            return False
+        return len(lane.waiting) > 1 or turn.written >= self._around.max_messages - 1
 
     async def _prepare(self, turn: TurnSequencer, envelope: Envelope) -> None:
         """Readies the piece that is next, or puts it otherwise where that cannot or must not be."""
@@ -201,7 +213,7 @@ class TurnDelivery:
             step=step,
             route=envelope.route,
             expires_s=_appended_s(envelope) + DEADLINE_S,
-            is_notice=not isinstance(envelope.event, SegmentReady),
+            is_notice=isinstance(envelope.event, TurnDone | TurnFailed),
             has_permit=has_permit,
         )
         outcome = await self._around.couriers[envelope.route.front].carry(letter, self._confirm)
@@ -224,7 +236,9 @@ class TurnDelivery:
             ):
                 await self._lose_channel(turn, envelope, outcome)
             case Sent() | Refused():
-                if isinstance(outcome, Refused) and outcome.refusal in _REFUSED_TEXT:
+                is_segment = not isinstance(envelope.event, SegmentPreview)
+                is_refused = isinstance(outcome, Refused) and outcome.refusal in _REFUSED_TEXT
+                if isinstance(outcome, Refused) and is_refused and is_segment:
                     await self._report(
                         envelope,
                         "content_refused",

@@ -30,7 +30,7 @@ from shared.edges.scripting import Script
 from shared.errors import RequestTooLarge, StoreFull, WireError
 from shared.keys import Keys
 from shared.merging import merged
-from shared.segments import TurnDone, TurnEvent, TurnFailed
+from shared.segments import SegmentPreview, TurnDone, TurnEvent, TurnFailed
 from shared.turns import (
     AttemptToken,
     FollowUp,
@@ -87,6 +87,7 @@ class TurnQueue:
         self._admit = Script(redis, "admit")
         self._claim = Script(redis, "claim")
         self._append = Script(redis, "append")
+        self._preview = Script(redis, "preview")
         self._next_attempt = Script(redis, "next_attempt")
         self._note_tool = Script(redis, "note_tool")
         self._keep_rounds = Script(redis, "keep_rounds")
@@ -214,6 +215,14 @@ class TurnQueue:
             return Appended(_text(await self.run(self._append, keys, args, common=False)))
         except StoreFull:
             return Appended.BACKPRESSURE
+
+    async def preview(self, token: AttemptToken, text: str) -> Appended:
+        """Appends what may be seen of the next segment; it counts as none."""
+        keys, event = [self.keys.turn(token.turn_id)], encode_json(SegmentPreview(text=text))
+        args: list[str | bytes | int] = [
+            *(token.turn_id, token.attempt, token.claim, event, self.out_max_entries)
+        ]
+        return Appended(_text(await self.run(self._preview, keys, args, common=False)))
 
     async def next_attempt(self, token: AttemptToken) -> AttemptToken | None:
         """Starts the next attempt of the same claim, None when fenced.

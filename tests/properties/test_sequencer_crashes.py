@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 from gateway.front import Outcome, Refusal, Refused, Sent
 from gateway.sequencer import TurnSequencer
 from gateway.steps import Erase, Head, JournalRecord, Patch, Piece, Post, Rewrite, Slot, Step
-from shared.segments import Envelope, SegmentReady, TurnFailed
-from tests.support.envelopes import done, failed, superseded, text
+from shared.segments import Envelope, SegmentPreview, SegmentReady, TurnFailed
+from tests.support.envelopes import done, failed, preview, superseded, text
+
+PREVIEW = "..."
+"""Something is seen of the next segment, which may never come."""
 
 
 class Killed(Exception):
@@ -72,6 +75,8 @@ def texts_of(envelope: Envelope) -> tuple[str, ...]:
     match envelope.event:
         case SegmentReady(segment=segment):
             return tuple(segment.text.split("|"))
+        case SegmentPreview(text=words):
+            return (words,)
         case TurnFailed(headline=headline):
             return (headline,)
         case _:
@@ -98,7 +103,7 @@ def run(world: World, stream: list[Envelope]) -> None:
 
 
 attempts = st.lists(
-    st.lists(st.sampled_from(["one", "two|2", "three|3|III"]), min_size=0, max_size=4),
+    st.lists(st.sampled_from(["one", "two|2", "three|3|III", PREVIEW]), min_size=0, max_size=6),
     min_size=1,
     max_size=3,
 )
@@ -113,19 +118,28 @@ attempts = st.lists(
 def test_the_channel_ends_with_exactly_the_last_attempt(attempts, fails, kills, announced):
     stream: list[Envelope] = []
     has_text = False
+    seq = 0
     for number, segments in enumerate(attempts, start=1):
         if number > 1 and has_text and (announced or not segments):
             stream.append(superseded(number))
-        for seq, words in enumerate(segments, start=1):
+        seq = 0
+        for place, words in enumerate(segments):
+            has_text = True
+            if words == PREVIEW:
+                stream.append(preview(seq, f"{number}.{place} {words}", attempt=number))
+                continue
+            seq += 1
             marked = "|".join(f"{number}.{seq} {part}" for part in words.split("|"))
             stream.append(text(seq, marked, attempt=number))
-            has_text = True
     last = len(attempts)
     expected = [
-        part for envelope in stream if envelope.attempt == last for part in texts_of(envelope)
+        part
+        for envelope in stream
+        if envelope.attempt == last and isinstance(envelope.event, SegmentReady)
+        for part in texts_of(envelope)
     ]
     ending = failed if fails else done
-    stream.append(ending(len(attempts[-1]), attempt=last))
+    stream.append(ending(seq, attempt=last))
     expected += texts_of(stream[-1])
     world = World(iter(kills))
     lives = 0

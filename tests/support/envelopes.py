@@ -7,6 +7,7 @@ from shared.segments import (
     Envelope,
     Segment,
     SegmentKind,
+    SegmentPreview,
     SegmentReady,
     TurnDone,
     TurnEvent,
@@ -77,6 +78,20 @@ def text(
         channel=channel,
         at_ms=at_ms,
     )
+
+
+def preview(
+    seq: int,
+    words: str,
+    *,
+    turn: str = "l1",
+    attempt: int = 1,
+    claim: str = "aaaa0001",
+    channel: int = 7,
+) -> Envelope:
+    """What may be seen of the segment after `seq`."""
+    event = SegmentPreview(text=words)
+    return envelope(event, seq, turn=turn, attempt=attempt, claim=claim, channel=channel)
 
 
 def superseded(by: int, *, turn: str = "l1", claim: str = "aaaa0001", channel: int = 7) -> Envelope:

@@ -112,6 +112,7 @@ class RememberingOutbox:
         self.token = AttemptToken(turn_id=turn_id, attempt=1, claim="0a1b2c3d")
         self.segments: list[Segment] = []
         self.ends: list[tuple[TurnDone | TurnFailed, TurnOutcome]] = []
+        self.previews: list[str] = []
         self.recordings: list[bytes] = []
         self.details: dict[str, FaultDetails] = {}
         self.thoughts: list[tuple[str, int]] = []
@@ -131,6 +132,9 @@ class RememberingOutbox:
         self.segments.append(segment)
         self.has_sent.set()
         return True
+
+    async def preview(self, text: str) -> None:
+        self.previews.append(text)
 
     async def next_attempt(self) -> AttemptToken:
         self.token = AttemptToken(

@@ -44,6 +44,8 @@ class Outbox:
         records: where recordings are kept.
         lease: the turn; its token follows `next_attempt`.
         obey: what the output rules make of a segment; None where there are none.
+        shows_previews: whether text may be seen before its segment is whole. Not where there are
+            output rules: half of what a rule withholds is what it withholds.
         sleep: how to wait, for tests.
     """
 
@@ -54,12 +56,14 @@ class Outbox:
         lease: Lease,
         *,
         obey: Obey | None = None,
+        shows_previews: bool = True,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._queue = queue
         self._records = records
         self._lease = lease
         self._obey = obey
+        self._shows_previews = shows_previews
         self._sleep = sleep
         # Kept until the turn ends: a server that forgot its last second gets them again.
         self._segments: list[Segment] = []
@@ -83,6 +87,21 @@ class Outbox:
         shown = segment if self._obey is None else await self._obey(segment)
         self._segments.append(shown)
         return await self._append_up_to(segment.seq, until=self._lease.stopped)
+
+    async def preview(self, text: str) -> None:
+        """Shows what there is of the next segment, or does not: it is never waited for.
+
+        Raises:
+            Fenced: another worker has the turn.
+        """
+        if not self._shows_previews:
+            return
+        try:
+            answer = await self._queue.preview(self.token, text)
+        except StoreError:
+            return
+        if answer is Appended.FENCED:
+            raise self._fenced()
 
     async def next_attempt(self) -> AttemptToken:
         """Starts the next attempt; what the old one showed is superseded in the same step.

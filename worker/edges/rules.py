@@ -48,6 +48,11 @@ class OutputRules:
         self._rules: tuple[OutputRule, ...] = ()
         self._book = Rulebook(())
 
+    @property
+    def are_there(self) -> bool:
+        """Whether the configuration has any."""
+        return bool(self._loaded().configuration.output_rules)
+
     def of(self, request: bytes) -> Obey:
         """The rules for one turn, whose request stands there in JSON."""
 

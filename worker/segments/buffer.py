@@ -52,7 +52,10 @@ class SegmentBuffer:
         self.details: list[str] = []
         self.history: list[str] = []
         self._mode = DeliveryMode(mode)
+        self._packs = self._mode in {DeliveryMode.AGGREGATED, DeliveryMode.EDIT}
         aggregated = self._mode is DeliveryMode.AGGREGATED
+        # Whoever watches a message grow sees it grow by sentences.
+        self._cuts = DeliveryMode.SENTENCE if self._mode is DeliveryMode.EDIT else self._mode
         self._limits = limits or (AGGREGATED if aggregated else CHAT)
         self._cleaner = Cleaner(cleaning)
         lines_only = self._mode is DeliveryMode.LINE
@@ -86,13 +89,18 @@ class SegmentBuffer:
         """The speaker guard ended the reply: nothing more will come, the stream can be closed."""
         return self._composer.silent
 
+    @property
+    def pending(self) -> str:
+        """What is finished of the next segment, where segments are packed; it may still grow."""
+        return self._composer.pending
+
     def tick(self, now_s: float) -> list[Segment]:
         """Lets holds expire when no text came for a while; `now_s` is the driver's clock.
 
         Finished lines and paragraphs come out, and the whole sentences of a long text; half
         sentences, code, tables and what is aggregated stay.
         """
-        if self._ended or self._mode is DeliveryMode.AGGREGATED:
+        if self._ended or self._packs:
             return []
         self._read_unread()
         scan, window = self._scan, self._scan.window
@@ -138,7 +146,7 @@ class SegmentBuffer:
 
     def _restart(self) -> None:
         scan = Scan(
-            mode=self._mode,
+            mode=self._cuts,
             limits=self._limits,
             composer=self._composer,
             cleaner=self._cleaner,
@@ -165,7 +173,7 @@ class SegmentBuffer:
         scan = self._scan
         wake = scan.reader.wake()
         undecided = self._tail and (
-            scan.reader is self._code or self._mode is DeliveryMode.SENTENCE
+            scan.reader is self._code or self._cuts is DeliveryMode.SENTENCE
         )
         if wake is None or self._carriage or undecided:
             self._room = 0

@@ -37,6 +37,9 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.text if self.text.startswith(self.quote) else self.quote + self.text
 
 
+_PACKING = frozenset({DeliveryMode.AGGREGATED, DeliveryMode.EDIT})
+
+
 class Composer:
     """Gives segments their numbers and offsets, without a gap and without an empty one.
 
@@ -47,7 +50,7 @@ class Composer:
     def __init__(self, turn_id: str, attempt: int, mode: DeliveryMode, limits: Limits) -> None:
         self._turn_id = turn_id
         self._attempt = attempt
-        self._packs = mode is DeliveryMode.AGGREGATED
+        self._packs = mode in _PACKING
         self._limit = limits.body
         self._seq = 0
         self._end = 0
@@ -63,6 +66,11 @@ class Composer:
         """What was finished since the last call."""
         out, self._out = self._out, []
         return out
+
+    @property
+    def pending(self) -> str:
+        """The message that is being packed, as far as it is finished."""
+        return "".join(self._pack_text)
 
     def blank(self, white: str) -> None:
         """Notes white space that stands alone."""

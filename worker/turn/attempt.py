@@ -11,7 +11,7 @@ from shared.causes import Cause
 from shared.failures import ProviderError
 from shared.recording import Recording
 from shared.secrets import Secret
-from shared.segments import Segment
+from shared.segments import DeliveryMode, Segment
 from shared.turns import AttemptUsage, Target, TurnRequest, Usage
 from worker.chunks.types import DoneChunk, ErrorChunk
 from worker.failures.classify import error_of
@@ -23,6 +23,10 @@ from worker.turn.words import Words
 
 TICK_S = 0.25
 """How often holds are looked at: a quarter of the shortest hold that a reader would notice."""
+
+
+PREVIEW_EVERY_S = 1.2
+"""Between two looks at a growing message: Discord takes five edits of a channel in five seconds."""
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +66,9 @@ class Attempt:
         "_asked_s",
         "_heard_s",
         "_limits",
+        "_previewed",
+        "_previewed_s",
+        "_shows_previews",
         "_spent",
         "_ticked_s",
         "_tools",
@@ -113,6 +120,8 @@ class Attempt:
         self._heard_s: float | None = None
         self._ticked_s = started_s
         self._spent: list[Usage] = []
+        self._shows_previews = request.delivery_mode == DeliveryMode.EDIT
+        self._previewed, self._previewed_s = "", started_s
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -169,6 +178,16 @@ class Attempt:
         self._ticked_s = now_s
         self.recording.ticked(now_s)
         return self.pipeline.tick(now_s)
+
+    def preview(self, now_s: float) -> str | None:
+        """What may be seen of the next segment, where that is due and new."""
+        if not self._shows_previews or now_s - self._previewed_s < PREVIEW_EVERY_S:
+            return None
+        text = self.pipeline.buffer.pending
+        if not text or text == self._previewed:
+            return None
+        self._previewed, self._previewed_s = text, now_s
+        return text
 
     def note_sent(self, now_s: float) -> None:
         """Counts a segment that the out stream has taken."""

@@ -107,6 +107,10 @@ class OutboxPort(Protocol):
         """
         ...
 
+    async def preview(self, text: str) -> None:
+        """Shows what there is of the next segment, or does not. Raises `Fenced`."""
+        ...
+
     async def next_attempt(self) -> AttemptToken:
         """Starts the next attempt; what the old one showed is superseded. Raises `Fenced`."""
         ...

@@ -143,6 +143,8 @@ class AttemptStream:
                         await self._send(attempt, attempt.pipeline.stop())
                         return Failed(error=error_of(cause, message=_LATE[cause]))
                     await self._send(attempt, attempt.tick(now_s))
+                    if (preview := attempt.preview(now_s)) is not None and not attempt.is_cut:
+                        await self._outbox.preview(preview)
             finally:
                 await _end(read)
         await self._send(attempt, attempt.pipeline.flush())

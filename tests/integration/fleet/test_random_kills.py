@@ -17,7 +17,7 @@ import pytest
 from shared.edges.records import TurnRecords
 from shared.edges.redis import within
 from shared.errors import StoreError
-from shared.segments import AttemptSuperseded, Envelope, SegmentReady, TurnDone
+from shared.segments import AttemptSuperseded, Envelope, SegmentReady, TurnDone, TurnFailed
 from shared.turns import Target
 from tests.support.fleet import ProcessFleet
 from tests.support.fleet_process import Options
@@ -102,7 +102,7 @@ def check_turn(envelopes: list[Envelope]) -> str:
     """One terminal event, the last; what the last attempt shows is whole. Answers how it ended."""
     *before, last = envelopes
     assert all(isinstance(e.event, SegmentReady | AttemptSuperseded) for e in before)
-    assert not isinstance(last.event, SegmentReady | AttemptSuperseded)
+    assert isinstance(last.event, TurnDone | TurnFailed)
     attempts = [envelope.attempt for envelope in envelopes]
     assert attempts == sorted(attempts)
     shown = [e for e in before if isinstance(e.event, SegmentReady)]
