@@ -57,7 +57,7 @@ LABELS: Final = MappingProxyType(
 
 _EMPTY_NOTE = "empty_reply"
 """A worker says so itself; it is the same as a reply that shows nothing."""
-_NOTES = frozenset({"cut_off", "length", "content_filter", "budget_low", FALLBACK})
+_NOTES = frozenset({"cut_off", "length", "content_filter", "budget_low", FALLBACK, THOUGHTS})
 """Keys of `TurnDone.notes` that are said. Any other shows nothing, and is logged by delivery."""
 _STOPS = {StopReason.LENGTH: "length", StopReason.CONTENT_FILTER: "content_filter"}
 _FOLLOWED = frozenset({REPLACED, MERGED, WITHDRAWN})
@@ -157,5 +157,5 @@ class Notices:
 
 def unknown_notes(event: TurnDone) -> tuple[str, ...]:
     """Notes that this gateway has no text for, such as those of a newer worker."""
-    known = _NOTES | _FOLLOWED | {_EMPTY_NOTE, THOUGHTS}
+    known = _NOTES | _FOLLOWED | {_EMPTY_NOTE}
     return tuple(key for key in event.notes if key not in known)

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from gateway.front import ChannelFront, OutgoingMessage, Sent
+from gateway.front import Button, ChannelFront, OutgoingMessage, Sent
 
 REFRESH_S: Final = 8.0
 """Discord's sign lasts ten seconds."""
@@ -46,6 +46,10 @@ class WaitingPort(Protocol):
 
     def nonce(self, turn_id: str, nth: int) -> str:
         """The nonce of a turn's first notice, or of a further one after it was taken away."""
+        ...
+
+    def buttons(self, turn_id: str, locale: str) -> tuple[Button, ...]:
+        """What may be pressed below the notice."""
         ...
 
 
@@ -147,6 +151,10 @@ class _Notice:
         self._posted = 0
         self._posting: asyncio.Task[None] | None = None
 
+    @property
+    def _buttons(self) -> tuple[Button, ...]:
+        return self._waiting.buttons(self._prompt.turn_id, self._prompt.locale)
+
     async def refresh(self) -> None:
         """Shows what the turn waits for now; takes the notice away once it waits no more.
 
@@ -162,7 +170,13 @@ class _Notice:
             await asyncio.shield(self._posting)
         elif words != self._said:
             self._said = words
-            await self._front.edit(self._prompt.channel_id, self._message_id, words, is_notice=True)
+            await self._front.edit(
+                self._prompt.channel_id,
+                self._message_id,
+                words,
+                is_notice=True,
+                buttons=self._buttons,
+            )
 
     async def take_away(self) -> None:
         """Deletes the notice, if there is one."""
@@ -182,6 +196,7 @@ class _Notice:
             nonce=self._waiting.nonce(self._prompt.turn_id, self._posted),
             reply_to=self._prompt.reply_to,
             is_notice=True,
+            buttons=self._buttons,
         )
         outcome = await self._front.send(message)
         if isinstance(outcome, Sent):

@@ -7,6 +7,8 @@ Comes in: a turn's id. Goes out: a sentence, or None once it does not wait. It i
 import logging
 from typing import Final, assert_never
 
+from gateway.front import Button
+from gateway.notices import STOP, Notices
 from gateway.steps import nonce_of
 from shared.edges.overview import Overview, Place, Why
 from shared.edges.queue import TurnQueue
@@ -31,6 +33,7 @@ class Waiting:
     def __init__(self, queue: TurnQueue, texts: Texts) -> None:
         self._overview = Overview(queue)
         self._texts = texts
+        self._notices = Notices(texts)
 
     async def words(self, turn_id: str, locale: str) -> str | None:
         """What a person is told of a waiting turn; None once it waits no more.
@@ -45,6 +48,10 @@ class Waiting:
         if place.state is not TurnState.QUEUED:
             return None
         return sentence(place, self._texts, locale)
+
+    def buttons(self, turn_id: str, locale: str) -> tuple[Button, ...]:
+        """Stop, for turns of Discord: a local channel has no buttons."""
+        return () if turn_id.startswith("l") else (self._notices.button(STOP, turn_id, locale),)
 
     def nonce(self, turn_id: str, nth: int) -> str:
         """The nonce of a turn's notice."""

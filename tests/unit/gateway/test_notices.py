@@ -220,6 +220,12 @@ def test_the_end_of_a_turn_has_the_buttons_that_fit(event, ids):
                for button in buttons)  # fmt: skip
 
 
+def test_thoughts_and_a_stand_in_are_said_in_small_print():
+    event = TurnDone(count=1, notes=("fallback", THOUGHTS))
+    said = NOTICES.of_done(event, is_silent=False, locale="en")
+    assert said == f"-# {TEXTS.text('notice.fallback')}\n-# {TEXTS.text('notice.thoughts')}"
+
+
 def test_buttons_stand_below_what_is_said_and_not_in_a_local_channel():
     (piece,) = pieces_of(failure(report_id="r1"), NOTICES, locale="en", turn_id="m1")
     assert [button.label for button in piece.buttons] == ["Retry", "Show full error"]

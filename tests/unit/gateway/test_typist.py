@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.front import Refusal, Refused, Unavailable
+from gateway.front import Button, Refusal, Refused, Unavailable
 from gateway.typist import Typist
 from tests.support.channel import MemoryFront
 
@@ -23,6 +23,9 @@ class Words:
 
     def nonce(self, turn_id: str, nth: int) -> str:
         return f"{turn_id}-{nth}"
+
+    def buttons(self, turn_id: str, locale: str) -> tuple[Button, ...]:
+        return (Button(custom_id=f"stop:{turn_id}", label=locale),)
 
 
 def signs(words: Words, silence_s: float = 0.0) -> Typist:
