@@ -115,6 +115,10 @@ class Provider:
         count = Count(prompt=prompt, cached=cached, cache_written=written, output=0, reasoning=0)
         entry.prompt_tokens, entry.cached_tokens = prompt, cached
         entry.outcome = "running"
+
+        def told(ended: Count) -> None:
+            entry.told_output_tokens = ended.output
+
         performance = Performance(
             beats_of(choice.scenario, ask),
             ask,
@@ -122,6 +126,7 @@ class Provider:
             count,
             faults=self._faults,
             vendor=judge.vendor,
+            on_told=told,
         )
         pace = Pace(choice.tokens_per_s, choice.scenario.first_token_s)
         return Playback(performance.steps(), voice.media_type, pace, entry)

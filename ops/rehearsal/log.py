@@ -45,6 +45,8 @@ class Entry(msgspec.Struct, kw_only=True):
     outcome: str = "running"
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    told_output_tokens: int | None = None
+    """What the stream ended with, the reasoning included; None where no count was told."""
     body: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     writes: list[Write] = msgspec.field(default_factory=list)
     ended_monotonic_s: float | None = None

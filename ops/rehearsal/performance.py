@@ -48,7 +48,7 @@ Step = Written | Pause | Ending
 
 
 class Performance:
-    """One answer, step by step."""
+    """One answer, step by step; `on_told` hears the counts that it ends with."""
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class Performance:
         *,
         faults: Faults,
         vendor: str,
+        on_told: Callable[[Count], None] = lambda _count: None,
     ) -> None:
         self._beats = beats
         self._ask = ask
@@ -68,6 +69,7 @@ class Performance:
         self._vendor = vendor
         self._output = 0
         self._reasoning = 0
+        self._on_told = on_told
         self._called = False
 
     def steps(self) -> Iterator[Step]:
@@ -134,6 +136,7 @@ class Performance:
         if self._called and reason == "stop":
             reason = "tool_use"
         count = msgspec.structs.replace(self._count, output=self._output, reasoning=self._reasoning)
+        self._on_told(count)
         return self._voice.finish(reason, count)
 
     def _worded(self, beat: Fail) -> Fault:
