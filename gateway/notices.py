@@ -22,12 +22,13 @@ from shared.segments import (
     TurnDone,
     TurnFailed,
 )
-from shared.turns import StopReason, TurnState
+from shared.turns import CredentialSource, StopReason, TurnState
 
 BUSY: Final = "notice.busy"
 GUILD_BUSY: Final = "notice.guild_busy"
 TOO_LARGE: Final = "notice.too_large"
 EMPTY_PROMPT: Final = "notice.empty_prompt"
+AGE_RESTRICTED: Final = "notice.age_restricted"
 NOT_ALLOWED: Final = "notice.not_allowed"
 TOO_SOON: Final = "notice.too_soon"
 TOO_MANY: Final = "notice.too_many"
@@ -141,7 +142,9 @@ class Notices:
         if isinstance(event, TurnFailed) and event.state is not TurnState.CANCELLED:
             if event.cause not in BILLING_CAUSES:
                 found.append((RETRY, turn_id))
-            if event.report_id is not None:
+            # A supporter's key is the billing's: nobody here may see what the provider said of it.
+            is_open = event.credential_source is not CredentialSource.SUPPORTER
+            if event.report_id is not None and is_open:
                 found.append((FULL_ERROR, event.report_id))
         if isinstance(event, TurnDone):
             if event.state is TurnState.DONE and event.stop_reason is StopReason.LENGTH:

@@ -8,7 +8,7 @@ text. Anyone but a pure room may import it.
 
 import gettext
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from babel.core import negotiate_locale
@@ -27,12 +27,13 @@ class Texts:
         catalogs: by locale, such as `en` or `pt_BR`; `DEFAULT_LOCALE` is among them.
     """
 
-    __slots__ = ("_catalogs", "_chosen")
+    __slots__ = ("_catalogs", "_chosen", "_keys")
 
     def __init__(self, catalogs: Mapping[str, gettext.GNUTranslations]) -> None:
         self._catalogs = dict(catalogs)
         self._chosen: dict[str, gettext.GNUTranslations] = {}
         default = self._catalogs[DEFAULT_LOCALE]
+        self._keys = frozenset(key for key in _ids(default) if key)
         for catalog in self._catalogs.values():
             if catalog is not default:
                 catalog.add_fallback(default)
@@ -41,6 +42,11 @@ class Texts:
     def locales(self) -> frozenset[str]:
         """The languages that have a catalog."""
         return frozenset(self._catalogs)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Every key that the English catalog has."""
+        return self._keys
 
     def text(self, key: str, locale: str = DEFAULT_LOCALE, /, **values: object) -> str:
         """The text of a key in the nearest language, with values put in for `{name}`.
@@ -61,6 +67,12 @@ class Texts:
             name = negotiate_locale([locale.replace("-", "_")], sorted(self._catalogs))
             self._chosen[locale] = self._catalogs[name or DEFAULT_LOCALE]
         return self._chosen[locale]
+
+
+def _ids(catalog: gettext.GNUTranslations) -> Iterator[str]:
+    """The keys of a catalog; of a plural, gettext keeps one for each form."""
+    for key in catalog._catalog:  # type: ignore[attr-defined]
+        yield key[0] if isinstance(key, tuple) else key
 
 
 def load_texts(directory: Path = LOCALE_DIR) -> Texts:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from shared.turns import Route, StopReason, TurnState, Usage
+from shared.turns import CredentialSource, Route, StopReason, TurnState, Usage
 
 MAX_SEGMENT_CHARS = 2000
 """Discord's limit of a message in code points (developer docs, resources/message)."""
@@ -122,6 +122,7 @@ class TurnFailed(_Event, frozen=True, kw_only=True, tag="failed"):
     code: str | None = None
     report_id: str | None = None
     retryable: bool = False
+    credential_source: CredentialSource = CredentialSource.SERVER
 
 
 TurnEvent = SegmentReady | SegmentPreview | AttemptSuperseded | TurnDone | TurnFailed

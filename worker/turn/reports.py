@@ -87,4 +87,5 @@ def failed_event(
         fault=notice.footer,
         report_id=report_id,
         retryable=error.retryable,
+        credential_source=request.credential_source,
     )

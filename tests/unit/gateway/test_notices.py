@@ -17,7 +17,7 @@ from shared.segments import (
     TurnEvent,
     TurnFailed,
 )
-from shared.turns import StopReason, TurnState
+from shared.turns import CredentialSource, StopReason, TurnState
 
 TEXTS = load_texts()
 NOTICES = Notices(TEXTS)
@@ -203,6 +203,7 @@ THOUGHT = TurnDone(count=1, notes=(THOUGHTS,))
         (failure(report_id="r1"), ["retry:m1", "error:r1"]),
         (failure(), ["retry:m1"]),
         (failure(cause="quota_exhausted", report_id="r1"), ["error:r1"]),
+        (failure(report_id="r1", credential_source=CredentialSource.SUPPORTER), ["retry:m1"]),
         (failure(state=TurnState.CANCELLED, report_id="r1"), []),
         (LENGTH, ["continue:m1"]),
         (msgspec.structs.replace(LENGTH, state=TurnState.CANCELLED), []),
@@ -210,8 +211,8 @@ THOUGHT = TurnDone(count=1, notes=(THOUGHTS,))
         (msgspec.structs.replace(LENGTH, notes=(THOUGHTS,)), ["continue:m1", "thoughts:m1"]),
         (TurnDone(count=1), []),
     ],
-    ids=["failed", "no details", "billing", "stopped", "length", "stopped at length", "thoughts",
-         "both", "whole"],
+    ids=["failed", "no details", "billing", "supporter", "stopped", "length", "stopped at length",
+         "thoughts", "both", "whole"],
 )  # fmt: skip
 def test_the_end_of_a_turn_has_the_buttons_that_fit(event, ids):
     buttons = NOTICES.buttons_of(event, "m1", locale="ja")
