@@ -94,7 +94,8 @@ async def serve(
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             # Not where loops have no signals, and not beside the main thread.
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, parts.live.ask)
-        typist = Typist(Waiting(parts.queue, load_texts()))
+        waiting = Waiting(parts.queue, load_texts())
+        typist = Typist(waiting)
         outward = _outward(parts, typist)
         fronts = outward.fronts
         recall = Recall(_admissions(parts))
@@ -130,6 +131,10 @@ async def serve(
                     group.create_task(_take(parts, front, recall, outward, typist), name="intake")
                     for front in fronts.values()
                 ]
+                for front in fronts.values():
+                    is_local = not isinstance(front, DiscordFront)
+                    for left in await waiting.left_behind(is_local=is_local):
+                        typist.adopt(front, left)
                 deliverers = [
                     group.create_task(
                         outward.partition(number, around).run(stop, drain_s=settings.drain_s),

@@ -3,7 +3,7 @@
 Comes in: turns that were admitted, turns that begin to show. Goes out: a typing sign in the turn's
 channel, renewed while nothing shows; after ten seconds of waiting a notice of what it waits for,
 kept up to date, and taken away when the turn is started. Intake starts signs and delivery stops
-them.
+them. A notice that a killed gateway has left is looked after by the next one.
 
 A sign lives no longer than `TYPING_TTL_S`, whatever else is lost: bots in the wild were seen typing
 for hours. Failures are ignored.
@@ -13,12 +13,12 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Final, Protocol
 
 import msgspec
 
-from gateway.front import Button, ChannelFront, OutgoingMessage, Sent
+from gateway.front import Button, ChannelFront, OutgoingMessage, Sent, Unavailable
 
 REFRESH_S: Final = 8.0
 """Discord's sign lasts ten seconds."""
@@ -51,6 +51,23 @@ class WaitingPort(Protocol):
     def buttons(self, turn_id: str, locale: str) -> tuple[Button, ...]:
         """What may be pressed below the notice."""
         ...
+
+    async def remember(self, left: "Left") -> None:
+        """Keeps where a notice stands, for whoever comes after a gateway that died."""
+        ...
+
+    async def forget(self, turn_id: str) -> None:
+        """The turn has no notice any more."""
+        ...
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """A notice as it stands in a channel."""
+
+    turn_id: str
+    channel_id: int
+    message_id: int
+    locale: str = "en"
 
 
 class _Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,9 +127,17 @@ class Typist:
         if self._group is None or turn_id in self._signs or turn_id in self._ended:
             return
         prompt = _Prompt(turn_id=turn_id, channel_id=channel_id, reply_to=reply_to, locale=locale)
-        task = self._group.create_task(self._show(front, prompt), name=f"typing {turn_id}")
-        self._signs[turn_id] = task
-        task.add_done_callback(lambda _: self._signs.pop(turn_id, None))
+        self._watch(turn_id, self._show(front, prompt))
+
+    def adopt(self, front: ChannelFront, left: Left) -> None:
+        """Looks after the notice of a gateway that died, without a typing sign."""
+        if self._group is None or self._waiting is None or left.turn_id in self._signs:
+            return
+        prompt = _Prompt(
+            turn_id=left.turn_id, channel_id=left.channel_id, reply_to=None, locale=left.locale
+        )
+        notice = _Notice(front, prompt, self._waiting, shown=left.message_id)
+        self._watch(left.turn_id, self._keep(notice))
 
     def stop(self, turn_id: str) -> None:
         """Ends the signs of a turn; harmless for one that has none."""
@@ -121,6 +146,22 @@ class Typist:
             self._ended.popitem(last=False)
         if (task := self._signs.get(turn_id)) is not None:
             task.cancel()
+
+    def _watch(self, turn_id: str, work: Coroutine[None, None, None]) -> None:
+        assert self._group is not None  # noqa: S101 - the callers have looked
+        task = self._group.create_task(work, name=f"typing {turn_id}")
+        self._signs[turn_id] = task
+        task.add_done_callback(lambda _: self._signs.pop(turn_id, None))
+
+    async def _keep(self, notice: "_Notice") -> None:
+        try:
+            for _ in range(int(TYPING_TTL_S / REFRESH_S)):
+                await notice.refresh()
+                if not notice.is_shown:
+                    return
+                await asyncio.sleep(self._refresh_s)
+        finally:
+            await notice.take_away()
 
     async def _show(self, front: ChannelFront, prompt: _Prompt) -> None:
         notice = None if self._waiting is None else _Notice(front, prompt, self._waiting)
@@ -142,18 +183,30 @@ class Typist:
 class _Notice:
     """The notice of one waiting turn: none, shown, or taken away."""
 
-    def __init__(self, front: ChannelFront, prompt: _Prompt, waiting: WaitingPort) -> None:
+    def __init__(
+        self,
+        front: ChannelFront,
+        prompt: _Prompt,
+        waiting: WaitingPort,
+        *,
+        shown: int | None = None,
+    ) -> None:
         self._front = front
         self._prompt = prompt
         self._waiting = waiting
         self._said: str | None = None
-        self._message_id: int | None = None
-        self._posted = 0
+        self._message_id = shown
+        self._posted = 0 if shown is None else 1
         self._posting: asyncio.Task[None] | None = None
 
     @property
     def _buttons(self) -> tuple[Button, ...]:
         return self._waiting.buttons(self._prompt.turn_id, self._prompt.locale)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the channel shows it."""
+        return self._message_id is not None
 
     async def refresh(self) -> None:
         """Shows what the turn waits for now; takes the notice away once it waits no more.
@@ -185,8 +238,11 @@ class _Notice:
                 if self._posting is not None:
                     await asyncio.wait({self._posting})
                 if self._message_id is not None:
-                    message_id, self._message_id = self._message_id, None
-                    await self._front.delete(self._prompt.channel_id, message_id)
+                    outcome = await self._front.delete(self._prompt.channel_id, self._message_id)
+                    if isinstance(outcome, Unavailable):
+                        return  # it is tried again while the sign lives, or by the next gateway
+                    self._message_id = None
+                    await self._waiting.forget(self._prompt.turn_id)
         self._posting = None
 
     async def _post(self, words: str) -> None:
@@ -202,5 +258,14 @@ class _Notice:
         if isinstance(outcome, Sent):
             self._message_id, self._said = outcome.message_id, words
             self._posted += 1
+            prompt = self._prompt
+            await self._waiting.remember(
+                Left(
+                    turn_id=prompt.turn_id,
+                    channel_id=prompt.channel_id,
+                    message_id=outcome.message_id,
+                    locale=prompt.locale,
+                )
+            )
         else:
             logger.debug("place.not_said", extra={"outcome": type(outcome).__name__})

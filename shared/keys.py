@@ -52,6 +52,8 @@ TRAFFIC_TTL_MS: Final = 10 * 60_000
 """A model's breaker and retry budget after its last request: ten windows of them."""
 CLAIM_TTL_MS: Final = 60_000
 """What a worker's last claim took: a claim that is sent twice gets the same turns again."""
+PLACES_TTL_MS: Final = 3_600_000
+"""Where notices of waiting turns stand, after the last one: no turn waits so long."""
 CONTROL_TTL_MS: Final = 60_000
 """Stops that a worker did not fetch: its turns are lost or ended long before."""
 PROCESS_TTL_MS: Final = 10_000
@@ -304,6 +306,11 @@ class Keys:
     def config_wish(self) -> str:
         """A random word that changes when every process shall read its file again (string)."""
         return f"{self.prefix}config.wish"
+
+    @property
+    def places(self) -> str:
+        """The notices of turns that wait, by turn id (hash)."""
+        return f"{self.prefix}places"
 
     @property
     def wake(self) -> str:

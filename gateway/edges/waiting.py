@@ -7,19 +7,27 @@ Comes in: a turn's id. Goes out: a sentence, or None once it does not wait. It i
 import logging
 from typing import Final, assert_never
 
+import msgspec
+
 from gateway.front import Button
 from gateway.notices import STOP, Notices
 from gateway.steps import nonce_of
+from gateway.typist import Left
 from shared.edges.overview import Overview, Place, Why
 from shared.edges.queue import TurnQueue
+from shared.edges.redis import within
 from shared.errors import StoreError
 from shared.i18n import Texts
+from shared.keys import PLACES_TTL_MS
 from shared.turns import TurnState
 
 logger = logging.getLogger(__name__)
 
 CLAIM: Final = "place"
 """The claim in the nonces of these notices; a worker's claim is hexadecimal."""
+
+_encode = msgspec.json.Encoder().encode
+_left = msgspec.json.Decoder(Left)
 
 
 class Waiting:
@@ -32,6 +40,8 @@ class Waiting:
 
     def __init__(self, queue: TurnQueue, texts: Texts) -> None:
         self._overview = Overview(queue)
+        self._redis = queue.redis
+        self._places = queue.keys.places
         self._texts = texts
         self._notices = Notices(texts)
 
@@ -56,6 +66,33 @@ class Waiting:
     def nonce(self, turn_id: str, nth: int) -> str:
         """The nonce of a turn's notice."""
         return nonce_of(turn_id, 0, CLAIM, nth, 0)
+
+    async def remember(self, left: Left) -> None:
+        """Keeps where a notice stands; without Redis it is not kept."""
+        try:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.hset(self._places, left.turn_id, _encode(left).decode())
+                pipe.pexpire(self._places, PLACES_TTL_MS)
+                await within(pipe.execute())
+        except StoreError as exc:
+            logger.debug("place.not_kept", extra={"error": str(exc)})
+
+    async def forget(self, turn_id: str) -> None:
+        """The turn has no notice any more."""
+        try:
+            await within(self._redis.hdel(self._places, turn_id))
+        except StoreError as exc:
+            logger.debug("place.not_forgotten", extra={"error": str(exc)})
+
+    async def left_behind(self, *, is_local: bool) -> list[Left]:
+        """The notices that stand in local channels, or in Discord; none while Redis is away."""
+        try:
+            rows: dict[bytes, bytes] = await within(self._redis.hgetall(self._places))
+        except StoreError as exc:
+            logger.debug("place.store_waits", extra={"error": str(exc)})
+            return []
+        found = [_left.decode(row) for row in rows.values()]
+        return [left for left in found if left.turn_id.startswith("l") == is_local]
 
 
 def sentence(place: Place, texts: Texts, locale: str) -> str:

@@ -6,6 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.edges.waiting import Waiting, sentence
+from gateway.typist import Left
 from shared.config import Settings
 from shared.edges.overview import Place, Why
 from shared.edges.queue import TurnQueue
@@ -53,6 +54,9 @@ async def test_without_redis_nothing_is_said(queue: TurnQueue):
     redis = connect(f"redis://127.0.0.1:{free_port()}")
     away = Waiting(TurnQueue(redis, queue.keys, Settings()), TEXTS)
     assert await away.words("l1", "en") == ""
+    await away.remember(Left(turn_id="l1", channel_id=7, message_id=8))
+    await away.forget("l1")
+    assert await away.left_behind(is_local=True) == []
     await redis.aclose(close_connection_pool=True)
 
 
@@ -67,3 +71,15 @@ def test_a_notice_has_a_nonce_of_its_own_each_time(queue: TurnQueue):
     waiting = Waiting(queue, TEXTS)
     assert waiting.nonce("l1", 0) == waiting.nonce("l1", 0)
     assert waiting.nonce("l1", 0) != waiting.nonce("l1", 1)
+
+
+async def test_notices_are_remembered_for_the_next_gateway(queue: TurnQueue):
+    waiting = Waiting(queue, TEXTS)
+    local = Left(turn_id="l1", channel_id=7, message_id=8, locale="de")
+    await waiting.remember(local)
+    await waiting.remember(Left(turn_id="m1", channel_id=9, message_id=10))
+    assert await waiting.left_behind(is_local=True) == [local]
+    assert [one.turn_id for one in await waiting.left_behind(is_local=False)] == ["m1"]
+    assert await queue.redis.pttl(queue.keys.places) > 0
+    await waiting.forget("l1")
+    assert await waiting.left_behind(is_local=True) == []

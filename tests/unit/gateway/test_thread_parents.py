@@ -29,7 +29,7 @@ def test_only_a_thread_has_a_parent(
     parent: int | None, metadata: hikari.ThreadMetadata | None, expected: int | None
 ):
     channel = hikari.InteractionChannel(
-        app=hikari.RESTApp(),
+        app=hikari.RESTApp(),  # type: ignore[arg-type]  # it is asked for nothing
         id=hikari.Snowflake(7),
         name="general",
         type=hikari.ChannelType.GUILD_TEXT,

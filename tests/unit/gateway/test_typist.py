@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.front import Button, Refusal, Refused, Unavailable
-from gateway.typist import Typist
+from gateway.front import Button, OutgoingMessage, Refusal, Refused, Sent, Unavailable
+from gateway.typist import Left, Typist
 from tests.support.channel import MemoryFront
 
 
@@ -16,6 +16,7 @@ class Words:
     def __init__(self, words: str | None = "2 before you") -> None:
         self.said = words
         self.asked: list[str] = []
+        self.left: dict[str, Left] = {}
 
     async def words(self, turn_id: str, locale: str) -> str | None:
         self.asked.append(f"{turn_id} {locale}")
@@ -26,6 +27,12 @@ class Words:
 
     def buttons(self, turn_id: str, locale: str) -> tuple[Button, ...]:
         return (Button(custom_id=f"stop:{turn_id}", label=locale),)
+
+    async def remember(self, left: Left) -> None:
+        self.left[left.turn_id] = left
+
+    async def forget(self, turn_id: str) -> None:
+        self.left.pop(turn_id, None)
 
 
 def signs(words: Words, silence_s: float = 0.0) -> Typist:
@@ -52,8 +59,10 @@ async def test_who_waits_is_told_for_what_in_their_language(front: MemoryFront):
         (message,) = front.channels[7].values()
         assert (message.reply_to, message.is_notice, message.nonce) == (5, True, "l1-0")
         assert words.asked[0] == "l1 de"
+        assert words.left["l1"].locale == "de"
         typist.stop("l1")
         await until(lambda: front.shown(7) == [])
+    assert words.left == {}
 
 
 async def test_a_place_is_kept_up_to_date_in_one_message(front: MemoryFront):
@@ -135,3 +144,40 @@ async def test_a_notice_that_cannot_be_posted_is_tried_again_later(
     async with typist.running():
         typist.start("l1", front, 7)
         await until(lambda: front.shown(7) == ["2 before you"])
+
+
+@pytest.mark.parametrize("ends", ["started meanwhile", "shown later"])
+async def test_the_notice_of_a_killed_gateway_is_taken_away_by_the_next(
+    front: MemoryFront, ends: str
+):
+    words = Words()
+    outcome = await front.send(
+        OutgoingMessage(channel_id=7, text="2 before you", nonce="l1-0", is_notice=True)
+    )
+    assert isinstance(outcome, Sent)
+    left = Left(turn_id="l1", channel_id=7, message_id=outcome.message_id)
+    await words.remember(left)
+    if ends == "started meanwhile":
+        words.said = None
+    typist = signs(words)
+    async with typist.running():
+        typist.adopt(front, left)
+        if ends == "shown later":
+            words.said = "you are next"
+            await until(lambda: front.shown(7) == ["you are next"])
+            assert front.typed == []
+            typist.stop("l1")
+        await until(lambda: front.shown(7) == [])
+    assert words.left == {}
+
+
+async def test_a_notice_that_could_not_be_deleted_is_tried_again(front: MemoryFront):
+    words = Words()
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await until(lambda: front.shown(7) == ["2 before you"])
+        front.script = [Unavailable(reason="x")]
+        words.said = None
+        await until(lambda: front.shown(7) == [])
+    assert words.left == {}
