@@ -24,7 +24,7 @@ MANAGE_MESSAGES: Final = 1 << 13
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks, and where. `permissions` are those of the member in this channel, as Discord says.
 
-    `parent_id` is the channel that a thread belongs to.
+    `parent_id` is the channel that a thread belongs to, `is_age_restricted` what it is marked as.
     """
 
     user_id: int
@@ -34,6 +34,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     permissions: int = 0
     roles: tuple[int, ...] = ()
     locale: str = "en"
+    is_age_restricted: bool = False
 
     @property
     def manages_server(self) -> bool:

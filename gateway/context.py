@@ -4,11 +4,16 @@ Comes in: a prompt of a front, `Settled`. Goes out: the place it was written at,
 intake imports it.
 """
 
+import re
+
+import msgspec
+
 from gateway.addressing import route_of, turn_id_of
 from gateway.front import Prompt
 from shared.configuration.choices import Place, Settled
+from shared.history import Reading, Remembered
 from shared.messages import Message, Role
-from shared.turns import TurnRequest
+from shared.turns import Speaker, TurnRequest
 
 
 def place_of(prompt: Prompt) -> Place:
@@ -22,11 +27,27 @@ def place_of(prompt: Prompt) -> Place:
     )
 
 
+def speaker_of(settled: Settled) -> Speaker | None:
+    """Who answers: the persona under its own name, or the bot itself."""
+    persona = settled.persona
+    if persona is None or persona.as_bot:
+        return None
+    return Speaker(name=persona.name, avatar=persona.avatar)
+
+
+def may_speak(settled: Settled, prompt: Prompt) -> bool:
+    """Whether the persona may speak here: some do so only where the channel is marked for it."""
+    persona = settled.persona
+    return persona is None or not persona.age_restricted or prompt.is_age_restricted
+
+
 def request_of(prompt: Prompt, text: str, settled: Settled, *, now_ms: int) -> TurnRequest:
     """The turn that answers a prompt. A model that the person chose has no fallbacks."""
     return TurnRequest(
         turn_id=turn_id_of(prompt),
-        route=route_of(prompt, settled.locale),
+        route=msgspec.structs.replace(
+            route_of(prompt, settled.locale), speaker=speaker_of(settled)
+        ),
         target=prompt.target or settled.target,
         fallbacks=() if prompt.target else settled.fallbacks,
         sampling=settled.sampling,
@@ -38,5 +59,49 @@ def request_of(prompt: Prompt, text: str, settled: Settled, *, now_ms: int) -> T
         lane=settled.lane,
         tool_names=settled.tools,
         persona=settled.persona_id,
+        reading=reading_of(prompt, settled),
         keep_thoughts_s=round(settled.details_hours * 3_600) if settled.show_thoughts else 0,
     )
+
+
+def reading_of(prompt: Prompt, settled: Settled) -> Reading:
+    """What the turn reads beside its prompt. In a guild several people speak, so names count."""
+    replied = prompt.replied
+    theirs = () if replied is None else replied.attachments
+    return Reading(
+        before=prompt.message_id,
+        context=settled.context,
+        messages=settled.history_messages,
+        reply_to=None if replied is None else replied.id,
+        author=prompt.author if prompt.guild_id is not None else "",
+        own_name=settled.persona.name if settled.persona is not None else prompt.own_name,
+        attachments=(*prompt.attachments, *theirs),
+        details_hours=settled.details_hours,
+    )
+
+
+def remembered_of(prompt: Prompt) -> Remembered:
+    """A person's message as it is kept."""
+    return Remembered(
+        id=prompt.message_id,
+        user_id=prompt.user_id,
+        text=readable(prompt.text, dict(prompt.names)),
+        author=prompt.author,
+        reply_to=None if prompt.replied is None else prompt.replied.id,
+        attachments=prompt.attachments,
+    )
+
+
+def readable(text: str, names: dict[int, str]) -> str:
+    """A text with names for mentions, and emoji by name.
+
+    >>> readable("<@5> <:wave:7>", {5: "Ann"})
+    '@Ann :wave:'
+    """
+
+    def name(found: re.Match[str]) -> str:
+        known = names.get(int(found[1]))
+        return found[0] if known is None else f"@{known}"
+
+    text = re.sub(r"<@!?(\d{1,20})>", name, text)
+    return re.sub(r"<a?(:\w{2,32}:)\d{1,20}>", r"\1", text)

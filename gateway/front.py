@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from shared.history import Attachment, Remembered
 from shared.turns import Front, Target
 
 NONCE_CHARS = 25
@@ -37,6 +38,17 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     parent_id: int | None = None
     """The channel that a thread belongs to, where the front knows it."""
     roles: tuple[int, ...] = ()
+    author: str = ""
+    """What the person is called here."""
+    own_name: str = ""
+    """What the bot is called here."""
+    names: tuple[tuple[int, str], ...] = ()
+    """Who is mentioned in the text, by id."""
+    replied: Remembered | None = None
+    """The message that it answers."""
+    attachments: tuple[Attachment, ...] = ()
+    is_age_restricted: bool = False
+    """Written in a channel that is marked so."""
     mentions_bot: bool = False
     replies_to_bot: bool = False
     from_bot: bool = False

@@ -14,9 +14,10 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from gateway.addressing import is_addressed, text_without_call, turn_id_of
-from gateway.context import place_of, request_of
+from gateway.context import may_speak, place_of, request_of
 from gateway.front import Change, ChannelFront, Echo, Outcome, OutgoingMessage, Prompt, Unavailable
 from gateway.notices import (
+    AGE_RESTRICTED,
     BUSY,
     EMPTY_PROMPT,
     GUILD_BUSY,
@@ -96,6 +97,14 @@ class PacePort(Protocol):
         ...
 
 
+class MemoryPort(Protocol):
+    """What keeps what is said. It never raises."""
+
+    async def seen(self, prompt: Prompt) -> None:
+        """Keeps a person's message, whether it is answered or not."""
+        ...
+
+
 _PACE_NOTICES = {Paced.TOO_SOON: TOO_SOON, Paced.TOO_MANY: TOO_MANY}
 
 
@@ -109,6 +118,7 @@ class Intake:
         notices: what is said instead of an answer.
         choices: what holds for a prompt: model, manners, who may talk.
         pace: how much one person may ask at once.
+        memory: keeps what is said, for the models to read.
         absorb: takes echoes of our own messages.
         heed: takes edits, deletions, and places that go away.
         load: how much is asked of the front, as a part of what it allows.
@@ -124,6 +134,7 @@ class Intake:
         notices: Notices,
         choices: ChoicesPort,
         pace: PacePort,
+        memory: MemoryPort,
         *,
         absorb: Callable[[Echo], None],
         heed: Callable[[Change, int], Awaitable[None]],
@@ -137,6 +148,7 @@ class Intake:
         self._notices = notices
         self._choices = choices
         self._pace = pace
+        self._memory = memory
         self._absorb = absorb
         self._heed = heed
         self._load = load
@@ -168,6 +180,7 @@ class Intake:
         Returns:
             The key of what must be said instead of an answer; the prompt is handled when it was.
         """
+        await self._memory.seen(prompt)
         while True:
             try:
                 notice = await self._notice_or_turn(prompt)
@@ -192,6 +205,8 @@ class Intake:
         refused = denial(settled.access, place)
         if refused is not None:
             return await self._refused(prompt, refused, is_called=is_called)
+        if not may_speak(settled, prompt):
+            return await self._once(prompt, AGE_RESTRICTED)
         text = text_without_call(prompt.text, self._front.bot_id)
         if not text:
             return await self._once(prompt, EMPTY_PROMPT)

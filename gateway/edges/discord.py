@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import hikari
+import msgspec
 
 from gateway.addressing import named
 from gateway.asks import Answers, Ask
@@ -27,6 +28,7 @@ from gateway.edges.discord_changes import change_of
 from gateway.edges.discord_connection import DiscordConnection, DiscordOptions
 from gateway.edges.discord_errors import outcome_of
 from gateway.edges.discord_interactions import INTERACTIONS, DiscordAnswers, ask_of
+from gateway.edges.discord_places import Places
 from gateway.edges.discord_prompts import echo_of, prompt_of, shown_of
 from gateway.front import (
     Boundless,
@@ -102,6 +104,7 @@ class DiscordFront:
             on_interaction=self._on_interaction,
             on_change=self._on_change,
         )
+        self._places = Places()
         self._take_ask: TakeAsk | None = None
 
     @property
@@ -264,16 +267,19 @@ class DiscordFront:
         guild_id = (
             int(event.guild_id) if isinstance(event, hikari.GuildMessageCreateEvent) else None
         )
-        prompt = named(prompt_of(event.message, self.bot_id, guild_id), self._names)
+        plain = prompt_of(event.message, self.bot_id, guild_id)
+        prompt = named(self._places.placed(plain), self._names)
         if not prompt.from_bot and self._put(prompt):
             self._untaken.add(prompt.message_id)
 
     async def _on_change(self, event: hikari.Event) -> None:
+        self._places.heed(event)
         change = change_of(event)
         if change is not None:
             self._put(change)
 
     async def _on_guild(self, event: hikari.GuildAvailableEvent) -> None:
+        self._places.of_guild(event)
         for moved in self._backfill.of_guild(event):
             self._put(moved)
 
@@ -281,7 +287,11 @@ class DiscordFront:
         interaction, rest = event.interaction, self._connection.rest
         if self._take_ask is None or rest is None or not isinstance(interaction, INTERACTIONS):
             return
-        await self._take_ask(ask_of(interaction), DiscordAnswers(rest, interaction))
+        ask = ask_of(interaction)
+        is_restricted = self._places.is_restricted(ask.caller.channel_id, ask.caller.parent_id)
+        caller = msgspec.structs.replace(ask.caller, is_age_restricted=is_restricted)
+        ask = msgspec.structs.replace(ask, caller=caller)
+        await self._take_ask(ask, DiscordAnswers(rest, interaction))
 
     def _put(self, event: FrontEvent | Moved) -> bool:
         try:
@@ -309,10 +319,11 @@ class DiscordFront:
 
     async def _missed(self, moved: Moved) -> list[Prompt]:
         found = await self._fetch(moved.channel_id, after=moved.after, limit=MAX_MESSAGES)
-        prompts = [
-            named(prompt_of(message, self.bot_id, moved.guild_id, backfilled=True), self._names)
+        plain = [
+            prompt_of(message, self.bot_id, moved.guild_id, backfilled=True)
             for message in found or ()
         ]
+        prompts = [named(self._places.placed(prompt), self._names) for prompt in plain]
         return [prompt for prompt in prompts if not prompt.from_bot]
 
     async def _fetch(

@@ -15,6 +15,7 @@ from hikari.api import CacheComponents
 from hikari.impl import CacheSettings
 
 from gateway.edges.discord_changes import CHANGES
+from gateway.edges.discord_places import PLACE_EVENTS
 from shared.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class DiscordConnection:
         on_message: takes `MessageCreateEvent`s, in order.
         on_guild: takes `GuildAvailableEvent`s, before the messages of that guild.
         on_interaction: takes `InteractionCreateEvent`s, any number at once.
-        on_change: takes the events of `gateway.edges.discord_changes`.
+        on_change: takes the events of `gateway.edges.discord_changes` and `discord_places`.
         sleep: waits, up to a day.
     """
 
@@ -115,7 +116,9 @@ class DiscordConnection:
         while not self._closing.is_set():
             try:
                 await self._start()
-            except _PASSING as exc:
+            except (*_PASSING, RuntimeError) as exc:
+                # RuntimeError is hikari's word for a shard that was closed while it started. Why it
+                # was, the next try is told.
                 raise_if_fatal(exc)
                 wait_s = RECONNECT_S[min(failures, len(RECONNECT_S) - 1)]
                 failures += 1
@@ -167,7 +170,7 @@ class DiscordConnection:
         bot.subscribe(hikari.MessageCreateEvent, self._on_message)
         bot.subscribe(hikari.GuildAvailableEvent, self._on_guild)
         bot.subscribe(hikari.InteractionCreateEvent, self._on_interaction)
-        for kind in CHANGES:
+        for kind in dict.fromkeys((*CHANGES, *PLACE_EVENTS)):
             bot.subscribe(kind, self._on_change)
         async with asyncio.timeout(START_TIMEOUT_S):
             await bot.start(check_for_updates=False, shard_count=self._options.shards or None)

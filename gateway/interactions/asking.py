@@ -125,6 +125,7 @@ def prompt_of(caller: Caller, message_id: int, text: str, turn_id: str) -> Promp
         guild_id=caller.guild_id,
         parent_id=caller.parent_id,
         roles=caller.roles,
+        is_age_restricted=caller.is_age_restricted,
         text=text,
         mentions_bot=True,
         locale=caller.locale,

@@ -34,6 +34,7 @@ NOUNS: Final = (
     "usage",
     "discord",
     "config",
+    "personas",
     "creds",
     "redis",
     "secrets",

@@ -14,6 +14,7 @@ from typing import Annotated, Final, Protocol
 
 import msgspec
 
+from shared.history import Context
 from shared.segments import DeliveryMode
 from shared.turns import FollowUp, Lanes, Sampling, Target
 
@@ -26,14 +27,6 @@ class Speak(StrEnum):
 
     MENTION = "mention"
     ALWAYS = "always"
-
-
-class Context(StrEnum):
-    """What the model reads before the prompt: the channel's latest, the reply chain, or nothing."""
-
-    CHANNEL = "channel"
-    REPLIES = "replies"
-    NONE = "none"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +108,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         model: name of a route or a model of the file.
         locale: language of its notices.
         age_restricted: speaks only in channels that are marked so.
+        as_bot: answers as the bot itself; else through a webhook, under its name and picture.
     """
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=80)]
@@ -124,6 +118,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     locale: str | None = None
     age_restricted: bool = False
+    as_bot: bool = False
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):

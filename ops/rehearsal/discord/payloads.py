@@ -70,7 +70,7 @@ def channel_json(channel: Channel, world: World) -> Json:
         "name": channel.name,
         "position": 0,
         "permission_overwrites": [],
-        "nsfw": False,
+        "nsfw": channel.is_age_restricted,
         "topic": None,
         "rate_limit_per_user": 0,
         "parent_id": None if channel.parent_id is None else str(channel.parent_id),

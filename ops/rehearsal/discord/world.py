@@ -74,6 +74,7 @@ class Channel(msgspec.Struct, kw_only=True):
     is_locked: bool = False
     is_archived: bool = False
     is_deleted: bool = False
+    is_age_restricted: bool = False
     typing: list[float] = msgspec.field(default_factory=list)
 
 
