@@ -13,18 +13,19 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 from redis.asyncio import Redis
 
 from shared.config import Settings, data_dir
 from shared.configuration.loading import Loaded
+from shared.edges.alerts import Alerts
 from shared.edges.choices import ChoicesStore, is_subscribed
 from shared.edges.credentials import CredentialStore, opening_keys_path
-from shared.edges.alerts import Alerts
 from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.live_configuration import LiveConfiguration
+from shared.edges.metering import OwnGauges, count_report, count_turn, metrics_path, scale_path
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
@@ -35,11 +36,14 @@ from shared.errors import ConfigError
 from shared.i18n import Texts, load_texts
 from shared.keys import Keys
 from shared.logs import fields, watch_loop
+from shared.metrics import DRAINING, LOOP_LAG, SLOTS, STREAMS, Metrics
 from shared.secrets import Secret
+from shared.summaries import TurnSummary
 from shared.turns import TurnRequest
 from worker.edges.accounts import Accounts
 from worker.edges.clock import SystemClock
 from worker.edges.fleet.checkup import living, readiness
+from worker.edges.fleet.lease import Lease
 from worker.edges.fleet.mishaps import Mishap, report_of
 from worker.edges.fleet.worker import FleetWorker
 from worker.edges.following import LiveEndpoints, follow
@@ -48,7 +52,6 @@ from worker.edges.http import HttpEdge
 from worker.edges.key_places import PlacedKeys
 from worker.edges.keys import KeyPools
 from worker.edges.mcp import McpServers, prefixes
-from worker.edges.fleet.lease import Lease
 from worker.edges.outbox import Outbox
 from worker.edges.rules import OutputRules
 from worker.edges.sealed_keys import SealedKeys
@@ -79,6 +82,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     clock: SystemClock
     texts: Texts
     tools: Toolbox
+    metrics: Metrics
 
 
 def provider_keys(environ: Mapping[str, str]) -> list[Secret]:
@@ -130,7 +134,20 @@ def _paths(worker: FleetWorker, parts: Parts) -> dict[str, Path]:
     async def readyz() -> Answer:
         return verdict(await readiness(worker, parts.redis))
 
-    return {"/healthz": healthz, "/readyz": readyz}
+    async def look() -> None:
+        metrics.set(SLOTS, parts.settings.slots)
+        metrics.set(STREAMS, len(worker.holdings))
+        metrics.set(DRAINING, worker.is_draining)
+        metrics.set(LOOP_LAG, worker.loop_lag_s)
+
+    metrics = parts.metrics
+    own = OwnGauges(metrics, parts.reporter, data_dir(parts.settings) / "spool")
+    return {
+        "/healthz": healthz,
+        "/readyz": readyz,
+        "/metrics": metrics_path(metrics, look, own.look),
+        "/scale": scale_path(parts.records),
+    }
 
 
 def _worker(parts: Parts) -> FleetWorker:
@@ -174,7 +191,7 @@ def _worker(parts: Parts) -> FleetWorker:
         ctx={
             "runner": _runner(parts),
             "outbox_of": _outbox_of(parts),
-            "count": summary_sender(parts.redis, parts.queue.keys),
+            "count": _count(parts),
         },
     )
 
@@ -194,6 +211,17 @@ def _outbox_of(parts: Parts) -> Callable[[Lease], Outbox]:
         )
 
     return outbox_of
+
+
+def _count(parts: Parts) -> Callable[[TurnSummary], Awaitable[None]]:
+    """Counts a turn that has ended: here, and in the database."""
+    send = summary_sender(parts.redis, parts.queue.keys)
+
+    async def count(summary: TurnSummary) -> None:
+        count_turn(parts.metrics, summary)
+        await send(summary)
+
+    return count
 
 
 def _runner(parts: Parts) -> TurnRunner:
@@ -264,7 +292,13 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
     try:
         await check_server(redis, settings.redis_url, allow_unsafe=settings.allow_unsafe_redis)
         spool = Spool(data_dir(settings) / "spool", worker_id)
-        reporter = Reporter(stream_sender(redis, keys), spool, secrets=own_keys)
+        metrics = Metrics("worker")
+        reporter = Reporter(
+            stream_sender(redis, keys),
+            spool,
+            secrets=own_keys,
+            on_report=count_report(metrics),
+        )
         try:
             yield Parts(
                 settings=settings,
@@ -281,6 +315,7 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
                 texts=load_texts(),
                 tools=tools,
             )
+                metrics=metrics,
         finally:
             reporter.close()
     finally:
