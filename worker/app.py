@@ -314,8 +314,8 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
                 clock=SystemClock(),
                 texts=load_texts(),
                 tools=tools,
-            )
                 metrics=metrics,
+            )
         finally:
             reporter.close()
     finally:
