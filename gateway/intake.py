@@ -25,6 +25,7 @@ from gateway.notices import (
     TOO_LARGE,
     TOO_MANY,
     TOO_SOON,
+    NoticeRates,
     Notices,
 )
 from gateway.steps import nonce_of
@@ -155,6 +156,7 @@ class Intake:
         self._now_ms = now_ms
         self._sleep = sleep
         self._room = asyncio.Semaphore(MAX_DECLINING)
+        self._rates = NoticeRates()
 
     async def run(self) -> None:
         """Takes events until the front closes.
@@ -265,7 +267,13 @@ class Intake:
         return None if await self._admissions.is_known(turn_id_of(prompt)) else key
 
     async def _decline(self, prompt: Prompt, key: str) -> None:
-        """Says why a prompt becomes no turn. The nonce makes a repetition harmless."""
+        """Says why a prompt becomes no turn, unless it was said here a moment ago.
+
+        The nonce makes a repetition harmless.
+        """
+        if not self._rates.may(prompt.channel_id, prompt.user_id, self._now_ms()):
+            await self._declined(prompt)
+            return
         message = OutgoingMessage(
             channel_id=prompt.channel_id,
             text=self._notices.say(key, prompt.locale),
@@ -285,6 +293,10 @@ class Intake:
         logger.debug("intake.declined", extra={"outcome": type(outcome).__name__})
         if isinstance(outcome, Unavailable):
             return  # not handled: it comes again with the next start or look at what is pending
+        await self._declined(prompt)
+
+    async def _declined(self, prompt: Prompt) -> None:
+        """Notes that a prompt becomes no turn."""
         try:
             # Nonces are forgotten in minutes, and a backfill may find the prompt hours later.
             await self._admissions.decline(turn_id_of(prompt))

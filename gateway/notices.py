@@ -6,6 +6,7 @@ are classified, public sentences, in the person's language already.
 """
 
 import re
+from collections import OrderedDict, deque
 from types import MappingProxyType
 from typing import Final
 
@@ -55,6 +56,14 @@ LABELS: Final = MappingProxyType(
     }
 )
 """The words before the colon of custom ids, each with the key of its label."""
+
+PERSON_MS: Final = 10_000
+"""Who asks again within seconds has just been told."""
+CHANNEL_MS: Final = 10_000
+CHANNEL_BURST: Final = 3
+"""Discord takes five messages in five seconds: the answers need them."""
+MAX_REMEMBERED: Final = 10_000
+"""People and channels that were told something lately; who is forgotten is told once more."""
 
 _EMPTY_NOTE = "empty_reply"
 """A worker says so itself; it is the same as a reply that shows nothing."""
@@ -156,6 +165,36 @@ class Notices:
     def button(self, action: str, subject: str, locale: str) -> Button:
         """A button of this module's actions, for a turn or a report."""
         return Button(custom_id=f"{action}:{subject}", label=self.say(LABELS[action], locale))
+
+
+class NoticeRates:
+    """How often a channel hears why there is no answer: a flood of prompts must not flood it.
+
+    A person hears it once in `PERSON_MS`, a channel `CHANNEL_BURST` times in `CHANNEL_MS`: whoever
+    asks next reads what the others were told.
+    """
+
+    def __init__(self) -> None:
+        self._people: OrderedDict[tuple[int, int], int] = OrderedDict()
+        self._channels: OrderedDict[int, deque[int]] = OrderedDict()
+
+    def may(self, channel_id: int, user_id: int, now_ms: int) -> bool:
+        """Whether a notice may be said now; it is counted if so."""
+        person = (channel_id, user_id)
+        said = self._channels.setdefault(channel_id, deque(maxlen=CHANNEL_BURST))
+        self._channels.move_to_end(channel_id)
+        is_told = now_ms - self._people.get(person, -PERSON_MS) < PERSON_MS
+        is_full = len(said) == CHANNEL_BURST and now_ms - said[0] < CHANNEL_MS
+        if is_told or is_full:
+            return False
+        self._people[person] = now_ms
+        self._people.move_to_end(person)
+        said.append(now_ms)
+        while len(self._people) > MAX_REMEMBERED:
+            self._people.popitem(last=False)
+        while len(self._channels) > MAX_REMEMBERED:
+            self._channels.popitem(last=False)
+        return True
 
 
 def unknown_notes(event: TurnDone) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gateway.delivery.pieces import otherwise, pieces_of
-from gateway.notices import LABELS, Notices, unknown_notes
+from gateway.notices import LABELS, MAX_REMEMBERED, NoticeRates, Notices, unknown_notes
 from gateway.steps import Piece
 from shared.i18n import load_texts
 from shared.segments import (
@@ -232,3 +232,19 @@ def test_buttons_stand_below_what_is_said_and_not_in_a_local_channel():
     assert [button.label for button in piece.buttons] == ["Retry", "Show full error"]
     (piece,) = pieces_of(failure(report_id="r1"), NOTICES, locale="en")
     assert piece.buttons == ()
+
+
+def test_a_person_is_told_once_and_a_channel_three_times_in_ten_seconds():
+    rates = NoticeRates()
+    assert [rates.may(1, user, 0) for user in (5, 5, 6, 7, 8)] == [True, False, True, True, False]
+    assert rates.may(2, 5, 0)  # another channel
+    assert not rates.may(1, 5, 9_999)
+    assert [rates.may(1, user, 10_000) for user in (5, 6, 7, 8)] == [True, True, True, False]
+
+
+def test_what_is_remembered_of_notices_is_bounded():
+    rates = NoticeRates()
+    for number in range(MAX_REMEMBERED + 1):
+        assert rates.may(number, number, 0)
+    assert rates.may(0, 0, 1)  # forgotten, and told once more
+    assert not rates.may(5, 5, 1)
