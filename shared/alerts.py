@@ -38,6 +38,11 @@ QUIET_MS: Final = {
 """How long the same alert is not raised again: a spike may last, and others are said once a day."""
 
 
+OF_CAUSES: Final = frozenset({AlertKind.NEW_CAUSE, AlertKind.REGRESSED, AlertKind.SPIKE})
+HASH_CHARS: Final = 12
+"""Of a cause's hash; `errors list --cause` takes its beginning."""
+
+
 class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing to look at. `kind` and `subject` name it; the same one is raised once in a while.
 
@@ -56,6 +61,11 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 0
     usual: float = 0.0
     guilds: int = 0
+
+    @property
+    def label(self) -> str:
+        """The subject as it is said: enough of a hash, the whole of a name."""
+        return self.subject[:HASH_CHARS] if self.kind in OF_CAUSES else self.subject
 
     @property
     def name(self) -> str:

@@ -268,7 +268,10 @@ def _accounts(parts: Parts) -> Accounts:
         return await is_subscribed(choices, parts.live.current, request.route)
 
     spending = Spending(parts.redis, parts.queue.keys)
-    return Accounts(spending, parts.live.loaded, subscribed, parts.clock.epoch_ms)
+    alerts = Alerts(parts.redis, parts.queue.keys)
+    return Accounts(
+        spending, parts.live.loaded, subscribed, parts.clock.epoch_ms, alert=alerts.send
+    )
 
 
 @contextlib.asynccontextmanager

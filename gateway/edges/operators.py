@@ -24,8 +24,6 @@ PAUSE_S: Final = 15.0
 READ_BLOCK_S: Final = 2.0
 TAKE_OVER_MS: Final = 120_000
 """After this long an alert of another gateway, which died over it, is posted by this one."""
-HASH_CHARS: Final = 12
-"""Of a cause's hash; `errors list --cause` takes its beginning."""
 NONCE_CHARS: Final = 24
 
 _log = logging.getLogger(__name__)
@@ -113,7 +111,7 @@ class OperatorsChannel:
         return self._texts.text(
             f"alert.{alert.kind}",
             self._locale,
-            subject=alert.subject[:HASH_CHARS],
+            subject=alert.label,
             cause=alert.cause,
             count=alert.count,
             usual=f"{alert.usual:g}",

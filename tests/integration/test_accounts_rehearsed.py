@@ -22,6 +22,7 @@ from ops.store.engine import Database, database_url
 from ops.store.errors import write_reports
 from ops.store.ledger import Used, UsedBy, used
 from ops.store.migrate import upgrade
+from shared.alerts import Alert, AlertKind
 from shared.config import Settings
 from shared.configuration.loading import Loaded
 from shared.edges.queue import Claimed
@@ -71,6 +72,7 @@ class Stage:
         self._spending = Spending(redis, Keys())
         self._database = database
         self.subscribed = False
+        self.alerts: list[Alert] = []
         self.outbox = RememberingOutbox()
 
     async def play(self, request: TurnRequest, configuration: str) -> TurnSummary:
@@ -92,7 +94,9 @@ class Stage:
             limits=QUICK,
             may_supersede=True,
         )
-        loop.accounts = Accounts(self._spending, lambda: loaded, subscribed, clock.epoch_ms)
+        loop.accounts = Accounts(
+            self._spending, lambda: loaded, subscribed, clock.epoch_ms, alert=self.alert
+        )
         token = AttemptToken(turn_id=request.turn_id, attempt=1, claim="0a1b2c3d")
         claimed = Claimed(
             token=token,
@@ -113,6 +117,10 @@ class Stage:
         await run_turn(ctx, request.turn_id)
         await write_reports(self._database, summaries, datetime.now(UTC))
         return summaries[0]
+
+    async def alert(self, alert: Alert) -> bool:
+        self.alerts.append(alert)
+        return True
 
     @property
     def end(self) -> TurnDone | TurnFailed:
@@ -216,6 +224,8 @@ async def test_a_budget_of_nothing_never_asks(stage: Stage):
     await stage.play(ask(2101, "plain"), text)
     assert isinstance(stage.end, TurnFailed)
     assert stage.log == []
+    (alert,) = stage.alerts
+    assert (alert.kind, alert.label[:5]) == (AlertKind.BUDGET, "all, ")
 
 
 async def test_the_budget_stops_between_the_attempts_of_a_turn(stage: Stage):

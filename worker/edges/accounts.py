@@ -16,8 +16,10 @@ from typing import Final
 
 import msgspec
 
+from shared.alerts import Alert, AlertKind
 from shared.causes import Cause
 from shared.configuration.loading import Loaded
+from shared.configuration.schema import BudgetScope
 from shared.configuration.settling import entry_of
 from shared.configuration.spending import (
     NANOS,
@@ -53,6 +55,7 @@ class Accounts:
         loaded: gives the configuration of this process.
         subscribed: who has a subscription.
         now_ms: the time.
+        alert: raises an alert, unless it was raised lately; None tells nobody.
     """
 
     def __init__(
@@ -61,11 +64,13 @@ class Accounts:
         loaded: Callable[[], Loaded],
         subscribed: Subscribed,
         now_ms: Callable[[], int],
+        alert: Callable[[Alert], Awaitable[bool]] | None = None,
     ) -> None:
         self._spending = spending
         self._loaded = loaded
         self._subscribed = subscribed
         self._now_ms = now_ms
+        self._alert = alert
 
     async def stop_of(self, request: TurnRequest, target: Target) -> Stop | None:
         """Why a provider is not asked; None where nothing speaks against it."""
@@ -86,6 +91,7 @@ class Accounts:
             over = first_over(zip(accounts, spent, strict=True))
             if over is None:
                 return None
+            await self._tell(over)
             return Stop(cause=Cause.QUOTA_EXHAUSTED, why=f"the budget is spent: {describe(over)}")
         return None
 
@@ -119,6 +125,15 @@ class Accounts:
                 extra=fields(account=describe(account), notice_at=account.budget.notice_at),
             )
         return Entered(usage=priced, runs_low=bool(crossed))
+
+    async def _tell(self, over: Account) -> None:
+        """Operators hear of a spent budget; of those of single users there are too many."""
+        if self._alert is None or over.budget.scope is BudgetScope.USER:
+            return
+        try:
+            await self._alert(Alert(kind=AlertKind.BUDGET, subject=describe(over)))
+        except StoreError:
+            log.debug("accounts.alert_lost")
 
     def _accounts(self, request: TurnRequest, target: Target) -> list[Account]:
         configuration = self._loaded().configuration
