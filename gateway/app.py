@@ -23,6 +23,7 @@ from redis.asyncio import Redis
 
 from gateway.changes import Changes
 from gateway.edges.admissions import KeyedAdmissions
+from gateway.edges.channel_memory import ChannelMemory
 from gateway.edges.checkup import Checkup
 from gateway.edges.departures import Departures
 from gateway.edges.discord import DiscordFront
@@ -42,6 +43,7 @@ from shared.edges.choices import ChoicesStore, LiveChoices
 from shared.edges.credentials import CredentialStore
 from shared.edges.forgetting import OPERATORS, Forgetter
 from shared.edges.health import Answer, Path, serving, verdict
+from shared.edges.history import ChannelHistory
 from shared.edges.live_configuration import LiveConfiguration
 from shared.edges.metering import CellGauges, OwnGauges, count_report, metrics_path, scale_path
 from shared.edges.queue import TurnQueue
@@ -255,6 +257,7 @@ async def _take(
     parts: Parts, front: ChannelFront, recall: Recall, outward: Outward, typist: Typist
 ) -> None:
     live = parts.live
+    memory = ChannelMemory(ChannelHistory(parts.redis, parts.keys))
     intake = Intake(
         front,
         recall,
@@ -262,8 +265,9 @@ async def _take(
         parts.notices,
         LiveChoices(ChoicesStore(parts.redis, parts.keys), live.loaded),
         Pace(parts.redis, parts.keys, live.loaded),
+        memory,
         absorb=outward.echoes.absorb,
-        heed=_departures(parts, outward).heed,
+        heed=memory.heeding(_departures(parts, outward).heed),
         load=outward.load_of(front),
         now_ms=_now_ms,
         sleep=asyncio.sleep,

@@ -5,6 +5,7 @@ intake imports it.
 """
 
 import re
+from enum import StrEnum
 
 import msgspec
 
@@ -14,6 +15,14 @@ from shared.configuration.choices import Place, Settled
 from shared.history import Reading, Remembered
 from shared.messages import Message, Role
 from shared.turns import Speaker, TurnRequest
+
+
+class Paced(StrEnum):
+    """Whether one person may have one more turn. `pace.lua` answers these words."""
+
+    TAKEN = "taken"
+    TOO_SOON = "too_soon"
+    TOO_MANY = "too_many"
 
 
 def place_of(prompt: Prompt) -> Place:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from gateway.addressing import is_addressed, text_without_call, turn_id_of
-from gateway.context import may_speak, place_of, request_of
+from gateway.context import Paced, may_speak, place_of, request_of
 from gateway.front import Change, ChannelFront, Echo, Outcome, OutgoingMessage, Prompt, Unavailable
 from gateway.notices import (
     AGE_RESTRICTED,
@@ -80,14 +80,6 @@ class Admissions(Protocol):
     async def is_known(self, turn_id: str) -> bool:
         """Whether a prompt became a turn or was declined."""
         ...
-
-
-class Paced(StrEnum):
-    """Whether one person may have one more turn. `pace.lua` answers these words."""
-
-    TAKEN = "taken"
-    TOO_SOON = "too_soon"
-    TOO_MANY = "too_many"
 
 
 class PacePort(Protocol):

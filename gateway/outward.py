@@ -20,6 +20,7 @@ from gateway.delivery.partition import PartitionDelivery
 from gateway.delivery.ports import Reporter
 from gateway.delivery.surroundings import Surroundings
 from gateway.edges.budget import RequestBudget, bot_name
+from gateway.edges.channel_memory import ChannelMemory
 from gateway.edges.clock import SystemClock
 from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_connection import DiscordOptions
@@ -33,6 +34,7 @@ from gateway.front import Boundless, Budget, ChannelFront, Voice
 from gateway.notices import Notices
 from gateway.typist import Typist
 from shared.config import Settings
+from shared.edges.history import ChannelHistory
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
 from shared.edges.reporter import new_report_id
@@ -118,6 +120,7 @@ class Outward:
         shared = self._shared
         # Replies for a Discord that is switched off wait, like those for one that is away.
         absent = DiscordFront(DiscordOptions(token=""), RedisMarks(shared.redis, shared.keys))
+        memory = ChannelMemory(ChannelHistory(shared.redis, shared.keys))
         couriers = {
             name: Courier(
                 front,
@@ -125,7 +128,7 @@ class Outward:
                 echoes=self.echoes,
                 jitter=lambda: random.uniform(*JITTER),
                 budget=self.budget_of(name),
-                voice_of=self._voices_of(front),
+                voice_of=memory.voices(self._voices_of(front), front),
             )
             for name, front in ({Front.DISCORD: absent} | self.fronts).items()
         }

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from shared.history import Reading
 from shared.messages import Message
 from shared.private import told_by_size
 
@@ -161,6 +162,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     merged: tuple[str, ...] = ()
     lane: Lanes | None = None
     """Whose turns it waits for, where the guild chose; None leaves it to the deployment."""
+    reading: Reading | None = None
+    """What is read of the channel at claim; None reads nothing but `messages`."""
     tool_names: tuple[str, ...] | None = None
     """Narrows the tools that the deployment allows; None leaves them."""
     wait_ms: int = 0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from redis.asyncio import Redis
 
-from gateway.intake import Paced
+from gateway.context import Paced
 from shared.configuration.loading import Loaded
 from shared.edges.redis import within
 from shared.edges.scripting import Script

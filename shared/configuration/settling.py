@@ -16,13 +16,13 @@ import msgspec
 from shared.configuration.choices import (
     Access,
     Choices,
-    Context,
     Persona,
     Settled,
     Speak,
     merged,
 )
 from shared.configuration.schema import Canary, Configuration, ModelEntry
+from shared.history import Context
 from shared.segments import DeliveryMode
 from shared.turns import FollowUp, Sampling, Target
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from gateway.context import Paced
 from gateway.front import Change, Echo, FrontEvent, Prompt, PromptsDeleted, Unavailable
-from gateway.intake import BUSY_LOAD, DECLINE_WAITS_S, Answer, Intake, Paced
+from gateway.intake import BUSY_LOAD, DECLINE_WAITS_S, Answer, Intake
 from gateway.notices import Notices
 from gateway.typist import Typist
 from shared.configuration.choices import Access, Place, Settled, Speak
@@ -58,12 +59,13 @@ def prompt(text: str = "hello", **facts: object) -> Prompt:
 
 
 class Fixed:
-    """Choices and pace that never change."""
+    """Choices and pace that never change, and a memory."""
 
     def __init__(self, settled: Settled, paced: Paced = Paced.TAKEN) -> None:
         self.settled = settled
         self.paced = paced
         self.places: list[Place] = []
+        self.remembered: list[int] = []
 
     async def settle(self, place: Place, turn_id: str = "") -> Settled:
         self.places.append(place)
@@ -71,6 +73,9 @@ class Fixed:
 
     async def ask(self, user_id: int, turn_id: str, *, is_late: bool) -> Paced:
         return self.paced
+
+    async def seen(self, prompt: Prompt) -> None:
+        self.remembered.append(prompt.message_id)
 
 
 async def take(
@@ -100,6 +105,7 @@ async def take(
         admissions,
         typist,
         Notices(TEXTS),
+        fixed,
         fixed,
         fixed,
         absorb=echoes.append,

@@ -6,7 +6,6 @@ import pytest
 from shared.configuration.choices import (
     Access,
     Choices,
-    Context,
     Denial,
     Place,
     Speak,
@@ -22,6 +21,7 @@ from shared.configuration.settling import (
     target_named,
     unknown_names,
 )
+from shared.history import Context
 from shared.segments import DeliveryMode
 from shared.turns import FollowUp, Lanes, Target
 from tests.support.configurations import configuration_of as the_file

@@ -1,0 +1,97 @@
+"""The latest messages of channels, in Redis: written by gateways, read by workers at claim.
+
+Comes in: messages, edits, deletions. Goes out: what was said, in order. It outlives gateways; a
+channel is forgotten a day after its last message. Edges import it.
+"""
+
+import logging
+from typing import Final
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.edges.redis import within
+from shared.edges.scripting import Script
+from shared.history import Remembered
+from shared.keys import DETAILS_TTL_MS, HISTORY_TTL_MS, Keys
+from shared.logs import fields
+
+logger = logging.getLogger(__name__)
+
+MAX_MESSAGES: Final = 200
+"""Of a channel: the most that a guild may let a model read."""
+MAX_TEXT_CHARS: Final = 4_000
+"""Of a message: Discord's limit for those who pay."""
+MAX_NOTES: Final = 8
+"""Notes of replies that are kept for a channel."""
+MAX_NOTE_CHARS: Final = 2_000
+
+_decode = msgspec.json.Decoder(Remembered).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class ChannelHistory:
+    """The channels of one cell. All methods raise `StoreUnavailable` when nobody answers."""
+
+    def __init__(self, redis: Redis, keys: Keys) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._remember = Script(redis, "remember")
+
+    async def remember(self, channel_id: int, message: Remembered) -> None:
+        """Keeps a message, once; the newest version of it stands."""
+        kept = msgspec.structs.replace(message, text=message.text[:MAX_TEXT_CHARS])
+        args: list[str | bytes | int] = [
+            str(message.id),
+            _encode(kept),
+            MAX_MESSAGES,
+            HISTORY_TTL_MS,
+        ]
+        await within(self._remember([self._keys.history(channel_id)], args))
+
+    async def amend(self, channel_id: int, message_id: int, text: str) -> None:
+        """Replaces the text of a message that is kept."""
+        key = self._keys.history(channel_id)
+        found: bytes | None = await within(self._redis.hget(key, str(message_id)))
+        if found is not None and (message := _message(found)) is not None:
+            await self.remember(channel_id, msgspec.structs.replace(message, text=text))
+
+    async def forget(self, channel_id: int, *message_ids: int) -> None:
+        """Takes messages out."""
+        if message_ids:
+            names = [str(one) for one in message_ids]
+            await within(self._redis.hdel(self._keys.history(channel_id), *names))
+
+    async def read(self, channel_id: int, *, before: int) -> list[Remembered]:
+        """What was said before a message, oldest first, from where the channel began afresh."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hvals(self._keys.history(channel_id))
+            pipe.get(self._keys.context_start(channel_id))
+            found: tuple[list[bytes], bytes | None] = await within(pipe.execute())
+        texts, start = found[0], int(found[1] or 0)
+        messages = [message for text in texts if (message := _message(text)) is not None]
+        return sorted((one for one in messages if start < one.id < before), key=lambda one: one.id)
+
+    async def note(self, channel_id: int, notes: list[str], *, hours: float) -> None:
+        """Keeps what a reply noted for later ones."""
+        if not notes:
+            return
+        key = self._keys.details(channel_id)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.rpush(key, *[one[:MAX_NOTE_CHARS] for one in notes])
+            pipe.ltrim(key, -MAX_NOTES, -1)
+            pipe.pexpire(key, min(DETAILS_TTL_MS, max(1, round(hours * 3_600_000))))
+            await within(pipe.execute())
+
+    async def notes(self, channel_id: int) -> list[str]:
+        """What replies noted, oldest first."""
+        found: list[bytes] = await within(self._redis.lrange(self._keys.details(channel_id), 0, -1))
+        return [one.decode() for one in found]
+
+
+def _message(text: bytes) -> Remembered | None:
+    try:
+        return _decode(text)
+    except msgspec.DecodeError as exc:
+        logger.warning("history.unreadable", extra=fields(reason=str(exc)))
+        return None

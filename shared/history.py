@@ -1,0 +1,69 @@
+"""What was said in a channel, as far as a model reads it, and what one turn reads of it.
+
+Comes in: nothing. Goes out: values that the gateway writes into Redis and a worker reads at claim.
+Pure; anyone may import it.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from shared.private import told_by_size
+
+
+class Context(StrEnum):
+    """What the model reads before the prompt: the channel's latest, the reply chain, or nothing."""
+
+    CHANNEL = "channel"
+    REPLIES = "replies"
+    NONE = "none"
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file of a message. `url` is Discord's, and no longer answers after a day."""
+
+    id: int
+    name: str
+    url: str
+    mime_type: str = ""
+    size_bytes: int = 0
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message of a channel. Mentions in `text` are names already."""
+
+    __repr__ = told_by_size
+
+    id: int
+    user_id: int
+    text: str
+    author: str = ""
+    is_own: bool = False
+    reply_to: int | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a turn reads beside its own prompt.
+
+    Args:
+        context: of the channel.
+        messages: at most.
+        before: id of the prompt's message: only what was written before it.
+        reply_to: the message that the prompt answers.
+        author: the person's name, where several people speak.
+        own_name: what the bot is called.
+        attachments: of the prompt, and of the message that it answers.
+        details_hours: how long what replies note is read by later ones; 0 keeps none.
+    """
+
+    __repr__ = told_by_size
+
+    before: int
+    context: Context = Context.CHANNEL
+    messages: int = 30
+    reply_to: int | None = None
+    author: str = ""
+    own_name: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    details_hours: float = 0.0
