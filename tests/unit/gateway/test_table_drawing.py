@@ -1,0 +1,158 @@
+"""Tables as pictures: whole, in every script that fonts are there for."""
+
+import doctest
+import io
+
+import pytest
+from PIL import Image
+
+from gateway.edges import table_drawing
+from gateway.edges.table_drawing import (
+    INK,
+    MAX_CELL_PX,
+    MAX_HEIGHT_PX,
+    PAD_X,
+    Drawn,
+    Fonts,
+    draw,
+    parse,
+)
+from gateway.edges.table_image import NoPainter, PoolPainter, find_fonts
+
+FONTS = find_fonts()
+HAS_ALL = None not in FONTS
+needs_fonts = pytest.mark.skipif(
+    not HAS_ALL, reason="fonts-dejavu-core, fonts-noto-cjk, fonts-noto-color-emoji are missing"
+)
+LONG = "words that go on and on until nobody would read them in one line of a cell any more. " * 3
+
+
+def table(*cells: str) -> str:
+    return "| head |\n|---|\n" + "\n".join(f"| {cell} |" for cell in cells)
+
+
+def picture(source: str, fonts: Fonts = FONTS) -> tuple[Image.Image, Drawn]:
+    drawn = draw(source, fonts)
+    assert drawn is not None
+    return Image.open(io.BytesIO(drawn.png)).convert("RGB"), drawn
+
+
+def brightest_near_the_edges(image: Image.Image) -> int:
+    """Of the outer half of the padding: letters there would be cut, or nearly."""
+    width, height = image.size
+    left = image.crop((2, 2, PAD_X // 2, height - 2))
+    right = image.crop((width - PAD_X // 2, 2, width - 2, height - 2))
+    return max(int(strip.convert("L").getextrema()[1]) for strip in (left, right))  # type: ignore[arg-type]  # one band
+
+
+@pytest.mark.parametrize(
+    ("source", "rows", "aligns"),
+    [
+        ("| a | b |\n|:-:|--:|\n| 1 | 2 |", [["a", "b"], ["1", "2"]], ["^", ">"]),
+        ("a|b\n-|-\n1|", [["a", "b"], ["1", ""]], ["<", "<"]),
+        (r"| a |" + "\n|-|\n" + r"| x \| y |", [["a"], ["x | y"]], ["<"]),
+        ("| a |\n|-|\n| `x|y` **b** ~~c~~ |", [["a"], ["x|y b c"]], ["<"]),
+        ("| a |\n|-|\n| [t](http://x.y/(z)) <br> 2 * 3 * 4 |", [["a"], ["t \n 2 * 3 * 4"]], ["<"]),
+        ("| a |\n|-|\n| 1 | 2 | 3 |", [["a"], ["1"]], ["<"]),
+    ],
+    ids=["bars", "no outer bars", "escaped bar", "code and marks", "link and break", "too many"],
+)
+def test_a_table_is_read(source, rows, aligns):
+    found = parse(source)
+    assert found is not None
+    assert (found.rows, found.aligns) == (rows, aligns)
+
+
+@pytest.mark.parametrize("source", ["", "text", "| a |", "| a |\n| b |"])
+def test_what_is_no_table_is_not_drawn(source):
+    assert draw(source, FONTS) is None
+
+
+def test_a_picture_has_the_size_of_its_table_and_a_dark_head():
+    image, _ = picture("| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |")
+    assert image.convert("L").getpixel((0, 0)) == pytest.approx(80, abs=2)
+    assert image.convert("L").getpixel((3, 3)) == pytest.approx(31, abs=2)
+    taller, _ = picture("| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n| 5 | 6 |")
+    assert taller.width == image.width
+    assert taller.height > image.height
+
+
+@pytest.mark.parametrize(
+    "cell", [LONG, "x" * 500, "WWWW " * 60, "1.5"], ids=["words", "one word", "wide", "short"]
+)
+def test_no_text_is_cut(cell):
+    image, _ = picture(table(cell))
+    assert image.width <= MAX_CELL_PX + 2 * PAD_X + 30
+    assert brightest_near_the_edges(image) < max(INK) // 2
+
+
+@needs_fonts
+@pytest.mark.parametrize(
+    "cell", ["名前", "한국어", "りんご、", "🍎", "👩\u200d👩\u200d👧 🇯🇵", "é ✓ →", "привет"]
+)
+def test_every_sign_has_a_glyph(cell):
+    image, drawn = picture(table(cell))
+    assert drawn.boxes == 0
+    blank, _ = picture(table("\u00a0"))
+    assert image.size[1] == blank.size[1]
+    assert image.tobytes() != blank.tobytes()
+
+
+@needs_fonts
+def test_emoji_are_colored_and_beside_the_text_not_over_it():
+    image, _ = picture(table("a🍎b"))
+    red, _, blue = image.split()
+    assert any(r > 150 > 2 * b for r, b in zip(red.tobytes(), blue.tobytes(), strict=True))
+
+
+@needs_fonts
+def test_a_closing_mark_begins_no_line():
+    wide, _ = picture(table("あ" * 21 + "あ。"))
+    narrow, _ = picture(table("あ" * 21 + "あ"))
+    assert wide.height == narrow.height
+
+
+def test_signs_without_a_font_become_boxes_and_are_counted():
+    _, drawn = picture(table("名 🍎"), Fonts(text=FONTS.text))
+    assert drawn.boxes == 2
+
+
+def test_without_any_font_there_is_still_a_picture():
+    _, drawn = picture(table("plain"), Fonts())
+    assert drawn.boxes == 0
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "|" + " a |" * 60 + "\n|" + "---|" * 60 + "\n|" + " 1 |" * 60,
+        table(*(["x"] * (MAX_HEIGHT_PX // 40))),
+    ],
+    ids=["wide", "high"],
+)
+def test_what_no_picture_can_show_is_left_to_text(source):
+    assert draw(source, FONTS) is None
+
+
+async def test_tables_are_drawn_beside_the_loop_and_the_process_ends():
+    painter = PoolPainter(FONTS)
+    async with painter.running():
+        png = await painter.paint(table("one"))
+        assert png is not None
+        assert png.startswith(b"\x89PNG")
+        assert await painter.paint("no table") is None
+    assert await NoPainter().paint(table("one")) is None
+
+
+def test_missing_packages_are_named_once(tmp_path, caplog):
+    assert find_fonts((str(tmp_path),)) == Fonts()
+    (record,) = [entry for entry in caplog.records if entry.message == "table.fonts_missing"]
+    assert record.__dict__["packages"] == [
+        "fonts-dejavu-core",
+        "fonts-noto-cjk",
+        "fonts-noto-color-emoji",
+    ]
+
+
+def test_the_examples_run():
+    assert doctest.testmod(table_drawing).failed == 0
