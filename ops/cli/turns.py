@@ -29,6 +29,7 @@ from ops.cli.session import Fleet, fleet, span
 from ops.cli.turn_continue import continue_
 from ops.cli.turn_replay import replay, replays_of
 from ops.replay.turns import Change, FailedFilter, Replays
+from shared.edges.overview import Overview, Place
 from shared.edges.records import TimelineEntry, TurnRecord, story
 from shared.failures import FailureCategory
 from shared.segments import TurnFailed
@@ -158,11 +159,13 @@ def show(
 ) -> None:
     """Shows a turn: where it stands, and what happened to it, attempt by attempt."""
 
-    async def ask() -> tuple[TurnRecord | None, list[TimelineEntry]]:
+    async def ask() -> tuple[TurnRecord | None, list[TimelineEntry], Place]:
         async with fleet() as link:
-            return await link.records.turn(turn_id), await link.records.timeline(turn_id)
+            record = await link.records.turn(turn_id)
+            entries = await link.records.timeline(turn_id)
+            return record, entries, await Overview(link.queue).place(turn_id)
 
-    record, entries = asyncio.run(ask())
+    record, entries, place = asyncio.run(ask())
     if record is None:
         raise NotFound(
             f"nothing is known of turn {turn_id}: records of finished turns live for 15 minutes, "
@@ -170,11 +173,18 @@ def show(
         )
     lines = timeline(record, entries)
     if output is not OutputFormat.TABLE:
-        print_record({**msgspec.to_builtins(record), "timeline": lines}, output)
+        print_record({**msgspec.to_builtins(record), **_waiting(place), "timeline": lines}, output)
         return
-    print_record(_facts(record), output)
+    print_record({**_facts(record), **_waiting(place)}, output)
     say_title("Timeline")
     print_records(lines, TIMELINE_COLUMNS, output, empty="")
+
+
+def _waiting(place: Place) -> dict[str, object]:
+    """What a turn that waits is waiting for, and how many are before it."""
+    if place.state is not TurnState.QUEUED:
+        return {}
+    return {"waits_for": place.why.value, "ahead": place.ahead}
 
 
 def timeline(record: TurnRecord, entries: list[TimelineEntry]) -> list[dict[str, object]]:

@@ -144,3 +144,14 @@ async def test_the_audit_finds_and_repairs(
     assert "turns of a guild" in found.stdout
     assert (await run(command, "audit", "--repair")).exit_code == 0
     assert (await run(command, "audit")).exit_code == 0
+
+
+async def test_a_turn_shows_what_it_waits_for(command: Command, client: Redis, queue: TurnQueue):
+    await queue.admit(turn("l1"))
+    await queue.admit(turn("l2"))
+    shown = await asyncio.to_thread(command, "turns", "show", "l2", "-o", "json")
+    found = json.loads(shown.stdout)
+    assert (found["waits_for"], found["ahead"]) == ("lane", 1)
+    await queue.claim("w", 1)
+    shown = await asyncio.to_thread(command, "turns", "show", "l1", "-o", "json")
+    assert "waits_for" not in json.loads(shown.stdout)
