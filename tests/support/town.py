@@ -18,7 +18,7 @@ from ops.rehearsal.discord.interactions import Interactions
 from ops.rehearsal.discord.server import FakeDiscord
 from ops.rehearsal.discord.world import Message, User
 from shared.config import Settings
-from shared.configuration.loading import Loaded
+from shared.configuration.loading import load
 from shared.continuing import Continuation, dump
 from shared.edges.continuing import Continuations
 from shared.edges.credentials import CredentialStore, save_opening_keys
@@ -29,6 +29,7 @@ from shared.failures import FaultDetails
 from shared.keys import Keys
 from shared.segments import TurnDone, TurnFailed
 from shared.turns import CredentialSource, Front, Route, TurnRequest
+from shared.wire import decode_turn_request
 from tests.support.discord import running_discord
 from tests.support.gateway import segment_of
 from tests.support.servers import RedisServer
@@ -155,12 +156,30 @@ class Town:
         await self.records.save_details(report_id, details)
         return report_id
 
-    async def answered(self, text: str = "the answer") -> Claimed:
-        """Answers the next turn that waits."""
+    async def claim(self) -> Claimed:
+        """Takes the next turn that waits."""
         async with asyncio.timeout(20):
             while not (found := await self.queue.claim("w", 1)):
                 await asyncio.sleep(0.01)
-        (claimed,) = found
+        return found[0]
+
+    async def fail(self, claimed: Claimed, snippet: str) -> None:
+        """Ends a turn as one that failed, with the details of that."""
+        request = decode_turn_request(claimed.request)
+        report_id = f"r-{request.turn_id}"
+        details = FaultDetails(
+            snippet=snippet,
+            credential_source=request.credential_source,
+            user_id=request.route.user_id,
+            guild_id=request.route.guild_id,
+        )
+        await self.records.save_details(report_id, details)
+        event = msgspec.structs.replace(FAILED, report_id=report_id)
+        await self.queue.finish(claimed.token, event)
+
+    async def answered(self, text: str = "the answer") -> Claimed:
+        """Answers the next turn that waits."""
+        claimed = await self.claim()
         await self.queue.append(claimed.token, 1, segment_of(claimed.token, 1, text))
         await self.queue.finish(claimed.token, TurnDone(count=1))
         return claimed
@@ -182,24 +201,25 @@ def is_answered(asked: Asked) -> bool:
 
 @asynccontextmanager
 async def town(
-    server: RedisServer, home: Path, *, has_vault: bool = True, **settings: object
+    server: RedisServer, home: Path, *, has_vault: bool = True, file: str = "", **settings: str
 ) -> AsyncIterator[Town]:
-    """A gateway that runs until the end."""
+    """A gateway that runs until the end; `file` is its turnfleet.toml."""
     opening = PrivateKey.generate()
     if has_vault:
         save_opening_keys(home / "opening.keys", [opening])
+    (home / "turnfleet.toml").write_text(file, encoding="utf-8")
     client = connect(server.url)
     await client.flushall()
     async with running_discord() as discord:
         place = Town(discord, client, opening)
-        given: dict[str, object] = {
+        given = {
             "redis_url": server.url, "data_dir": str(home), "front": "discord",
             "discord_token": discord.token, "discord_rest_url": discord.rest_url,
         }  # fmt: skip
-        loaded = Loaded(settings=Settings(**(given | settings)))  # type: ignore[arg-type]  # by name
+        environ = {f"TURNFLEET_{name.upper()}": text for name, text in (given | settings).items()}
         stop = asyncio.Event()
         async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
-            group.create_task(serve(loaded, stop))
+            group.create_task(serve(load(environ), stop, environ))
             while not discord.sockets.sessions:
                 await asyncio.sleep(0.02)
             try:
