@@ -25,6 +25,7 @@ MEASUREMENTS = (
     "bench_pickup",
     "bench_fleet",
     "bench_added_time",
+    "bench_triage",
     "bench_turn",
     "bench_triage",
 )

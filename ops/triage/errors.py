@@ -129,11 +129,13 @@ async def find_error(database: Database, part: str) -> list[ErrorRecord]:
         return []
     ids = error_logs.c.id
     for matches in (ids == part, ids.startswith(part, autoescape=True), ids.endswith(part)):
-        statement = select(error_logs).where(matches).order_by(ids).limit(2)
+        # The ids alone first: they stand in an index, which a part in the middle walks through.
+        names = select(ids).where(matches).order_by(ids).limit(2)
         async with database.begin() as connection:
-            found = [_error(row) for row in await connection.execute(statement)]
-        if found:
-            return found
+            known = list((await connection.execute(names)).scalars())
+            whole = select(error_logs).where(ids.in_(known)).order_by(ids)
+            if known:
+                return [_error(row) for row in await connection.execute(whole)]
     return []
 
 

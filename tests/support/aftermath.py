@@ -22,6 +22,7 @@ WITHOUT_TTL = (
     "errors",
     "buried",
     "processes",
+    "mirrored",
     "alerts",
 )
 """Keys that live on when all is quiet; none of them grows without a bound."""
