@@ -13,6 +13,7 @@ import sys
 import uvloop
 
 from gateway.app import serve
+from shared import at_rest
 from shared.config import data_dir
 from shared.configuration.loading import Loaded, load
 from shared.edges.reporter import crash_keeper
@@ -27,6 +28,7 @@ def main() -> int:
     try:
         loaded = load(os.environ)
         settings = loaded.settings
+        at_rest.use(at_rest.keys_of(settings.at_rest_key))
         keep = crash_keeper(
             data_dir(settings) / "spool", f"gateway-{os.getpid()}", secrets_of(settings)
         )

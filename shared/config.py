@@ -108,6 +108,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Sentry's pages of the organization, such as https://acme.sentry.io, for links to events."""
     health_listen: str | None = None
     """`host:port` for `/healthz`, `/readyz`, `/metrics` and `/scale`; None serves none of them."""
+    at_rest_key: str | None = None
+    """Seals requests and recordings in Redis: 64 hex digits, the newest of several first; None
+    keeps them readable for whoever reads Redis. Gateways, workers and operators need the same."""
     log_level: str = "INFO"
     log_max_string_chars: int | None = None
     """Truncation of strings in logs; None keeps them whole."""

@@ -224,6 +224,7 @@ def secrets_of(settings: Settings) -> list[Secret]:
         settings.discord_token,
         settings.console_token,
         settings.sentry_dsn,
+        settings.at_rest_key,
         *(urlsplit(url).password for url in urls if url),
     ]
     return [Secret(text) for text in texts if text]

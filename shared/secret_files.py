@@ -22,7 +22,7 @@ SECRET_SETTINGS: Final = frozenset(
     f"TURNFLEET_{name}"
     for name in (
         *("REDIS_URL", "DATABASE_URL", "DISCORD_TOKEN", "CONSOLE_TOKEN", "SENTRY_DSN"),
-        *("ENDPOINTS", "SEALING_KEY"),
+        *("ENDPOINTS", "SEALING_KEY", "AT_REST_KEY"),
     )
 )
 """Settings that hold a secret, or may."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from shared.at_rest import opened, sealed
 from shared.errors import RequestTooLarge, WireError, WireVersionError
 from shared.failures import ErrorReport, FaultDetails
 from shared.segments import TurnEvent
@@ -41,7 +42,7 @@ _version = msgspec.json.Decoder(_Version)
 
 
 def encode_turn_request(request: TurnRequest) -> bytes:
-    """Encodes a turn request.
+    """Encodes a turn request, sealed where the deployment has a key for that.
 
     Raises:
         RequestTooLarge: more than `MAX_REQUEST_BYTES`.
@@ -52,7 +53,7 @@ def encode_turn_request(request: TurnRequest) -> bytes:
             f"the turn request has {len(payload)} bytes, at most {MAX_REQUEST_BYTES} are taken; "
             "send less history, or images as addresses"
         )
-    return payload
+    return sealed(payload)
 
 
 def decode_turn_request(payload: bytes) -> TurnRequest:
@@ -60,8 +61,9 @@ def decode_turn_request(payload: bytes) -> TurnRequest:
 
     Raises:
         WireVersionError: another version wrote it.
-        WireError: it is no turn request (pickle, cut JSON, a field of a wrong type).
+        WireError: it is no turn request (pickle, cut JSON, a field of a wrong type, sealed).
     """
+    payload = opened(payload)
     version = _read(_version, payload, "a turn request").version
     if version != WIRE_VERSION:
         raise WireVersionError(

@@ -9,6 +9,7 @@ import sys
 
 import uvloop
 
+from shared import at_rest
 from shared.config import data_dir
 from shared.configuration.loading import load
 from shared.edges.reporter import crash_keeper
@@ -26,6 +27,7 @@ def main() -> int:
         environ = with_files(os.environ)
         loaded = load(environ)
         settings, keys = loaded.settings, provider_keys(environ)
+        at_rest.use(at_rest.keys_of(settings.at_rest_key))
         secrets = [*keys, *secrets_of(settings)]
         keep = crash_keeper(data_dir(settings) / "spool", f"worker-{os.getpid()}", secrets)
         logs = start_logs("worker", settings, secrets=keys, on_crash=keep)

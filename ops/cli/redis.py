@@ -82,6 +82,11 @@ def write_secrets(
         _write(opening, f"{bytes(pair).hex()}\n")
         for role in (Role.GATEWAY, Role.OPERATOR):
             _write(directory / role / "TURNFLEET_SEALING_KEY", f"{bytes(pair.public_key).hex()}\n")
+    at_rest = directory / Role.GATEWAY / "TURNFLEET_AT_REST_KEY"
+    if not at_rest.exists():
+        _write(at_rest, f"{secrets.token_hex(PASSWORD_BYTES)}\n")
+    for role in (Role.WORKER, Role.CONSOLE, Role.OPERATOR):
+        _write(directory / role / at_rest.name, at_rest.read_text(encoding="ascii"))
     empty = []
     for role, name in KEYS_OF_PEOPLE:
         path = directory / role / name

@@ -16,6 +16,7 @@ import typer
 from redis.asyncio import Redis
 
 from ops.store.engine import Database, database_url
+from shared import at_rest
 from shared.config import Settings, data_dir
 from shared.configuration.loading import load
 from shared.edges.embedded import running_url
@@ -42,8 +43,14 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_now() -> Settings:
-    """The settings of this command. Raises `ConfigError`."""
-    return load(os.environ).settings
+    """The settings of this command, with the keys of what is sealed at rest in use.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    settings = load(os.environ).settings
+    at_rest.use(at_rest.keys_of(settings.at_rest_key))
+    return settings
 
 
 def redis_url(settings: Settings) -> str:

@@ -6,6 +6,7 @@ worker's outbox, the gateway and ops import it.
 
 from redis.asyncio import Redis
 
+from shared.at_rest import opened, sealed
 from shared.continuing import continued, load
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.redis import within
@@ -28,7 +29,7 @@ class Continuations:
     async def keep(self, turn_id: str, payload: bytes) -> None:
         """Keeps what `shared.continuing.dump` gives. Raises `StoreFull` without memory for it."""
         name = self._keys.continuation(turn_id)
-        await within(self._redis.set(name, payload, px=CONTINUATION_TTL_MS))
+        await within(self._redis.set(name, sealed(payload), px=CONTINUATION_TTL_MS))
 
     async def request(self, turn_id: str) -> TurnRequest | None:
         """The request of a turn whose reply can go on; None where nothing is kept of it.
@@ -37,7 +38,7 @@ class Continuations:
             WireError: what is kept was written by another version.
         """
         payload: bytes | None = await within(self._redis.get(self._keys.continuation(turn_id)))
-        return None if payload is None else load(payload).request
+        return None if payload is None else load(opened(payload)).request
 
     async def go_on(self, turn_id: str, queue: TurnQueue, now_ms: int) -> Admission | None:
         """Admits the turn that goes on with a reply; None where nothing is kept of it.
@@ -51,4 +52,4 @@ class Continuations:
         payload: bytes | None = await within(self._redis.get(self._keys.continuation(turn_id)))
         if payload is None:
             return None
-        return await queue.admit(continued(load(payload), created_ms=now_ms))
+        return await queue.admit(continued(load(opened(payload)), created_ms=now_ms))

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from shared import __version__
 from shared import keys as key_names
+from shared.at_rest import opened, sealed
 from shared.edges.queue import TurnFacts
 from shared.edges.redis import within
 from shared.failures import FaultDetails
@@ -234,14 +235,14 @@ class TurnRecords:
     async def save_recording(self, turn_id: str, attempt: int, payload: bytes) -> None:
         """Keeps the recording of an attempt for as long as a failed turn is kept."""
         key = self._keys.recording(turn_id, attempt)
-        await within(self._redis.set(key, payload, px=key_names.FAILED_TTL_MS))
+        await within(self._redis.set(key, sealed(payload), px=key_names.FAILED_TTL_MS))
 
     async def load_recording(self, turn_id: str, attempt: int) -> bytes | None:
-        """The recording of an attempt."""
+        """The recording of an attempt. Raises `WireError` where it is sealed with another key."""
         payload: bytes | None = await within(
             self._redis.get(self._keys.recording(turn_id, attempt))
         )
-        return payload
+        return None if payload is None else opened(payload)
 
     async def save_picture(self, picture_id: str, data: bytes) -> None:
         """Keeps a picture for as long as delivery may ask for it."""
