@@ -115,6 +115,7 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
         "leader": _GATEWAYS_OWN,
         "last_leader": _GATEWAYS_OWN,
         "front_alive": _GATEWAYS_OWN,
+        "places": _GATEWAYS_OWN,
         "direct_channels": _GATEWAYS_OWN,
         "local_messages": _PEOPLES_TALK,
         "local_changes": _PEOPLES_TALK,
