@@ -24,6 +24,7 @@ from shared.edges.alerts import Alerts
 from shared.edges.choices import ChoicesStore, is_subscribed
 from shared.edges.credentials import CredentialStore, opening_keys_path
 from shared.edges.health import Answer, Path, serving, verdict
+from shared.edges.history import ChannelHistory
 from shared.edges.live_configuration import LiveConfiguration
 from shared.edges.metering import OwnGauges, count_report, count_turn, metrics_path, scale_path
 from shared.edges.queue import TurnQueue
@@ -41,7 +42,9 @@ from shared.secrets import Secret
 from shared.summaries import TurnSummary
 from shared.turns import TurnRequest
 from worker.edges.accounts import Accounts
+from worker.edges.attachments import Attachments
 from worker.edges.clock import SystemClock
+from worker.edges.context import ChannelContext
 from worker.edges.fleet.checkup import living, readiness
 from worker.edges.fleet.lease import Lease
 from worker.edges.fleet.mishaps import Mishap, report_of
@@ -241,8 +244,14 @@ def _runner(parts: Parts) -> TurnRunner:
                 endpoints,
             ),
             PlacedKeys(parts.live.loaded, parts.environ).of,
+            parts.queue.pause,
         ),
         accounts=_accounts(parts),
+        context=ChannelContext(
+            ChannelHistory(parts.redis, parts.queue.keys),
+            Attachments(parts.http),
+            parts.live.loaded,
+        ),
         traffic=FleetTraffic(parts.redis, parts.queue.keys),
         tools=parts.tools,
         limits=TimeLimits(

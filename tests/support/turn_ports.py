@@ -20,7 +20,7 @@ from worker.edges.clock import SystemClock
 from worker.edges.tools import Toolbox
 from worker.failures.accounts import Entered, Stop
 from worker.failures.traffic import GO, Signal, Traffic
-from worker.providers.requests import Endpoint, HttpRequest, KeyedEndpoint
+from worker.providers.requests import Endpoint, HttpRequest, KeyedEndpoint, ModelRequest
 from worker.turn.ports import KeysPort, ProviderPort, TimeLimits, ToolsPort
 from worker.turn.runner import TurnRunner
 from worker.turn.tool_rounds import ToolLimits
@@ -36,6 +36,19 @@ NO_TOOLS = Toolbox((), {})
 """The real toolbox, empty."""
 
 GENEROUS = TimeLimits(first_byte_s=5, between_chunks_s=5, whole_stream_s=10, turn_deadline_s=20)
+
+
+class Forgetful:
+    """A context that knows nothing of any channel."""
+
+    async def prepared(self, request: TurnRequest) -> TurnRequest:
+        return request
+
+    def fitted(self, question: ModelRequest) -> ModelRequest:
+        return question
+
+    async def noted(self, request: TurnRequest, outcome: TurnOutcome) -> None:
+        pass
 
 
 class FreeOfCharge:
@@ -261,6 +274,7 @@ def runner(
     place = endpoint or Endpoint(base_url="http://model.invalid/v1", key=Secret("sk-test-key-1"))
     return TurnRunner(
         accounts=FreeOfCharge(),
+        context=Forgetful(),
         provider=provider,
         reporter=reporter,
         keys=keys or PlayedPools(place),

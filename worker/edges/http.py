@@ -224,6 +224,11 @@ class HttpEdge:
         finally:
             await response.aclose()
 
+    @property
+    def guard(self) -> Guard:
+        """What may be reached now."""
+        return self._backend.guard
+
     def follow(self, guard: Guard) -> None:
         """Lets a changed configuration hold from the next request on."""
         self._backend.guard = guard

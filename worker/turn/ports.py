@@ -24,7 +24,7 @@ from shared.turns import (
 )
 from worker.failures.accounts import Entered, Stop
 from worker.failures.traffic import Signal
-from worker.providers.requests import HttpRequest, KeyedEndpoint
+from worker.providers.requests import HttpRequest, KeyedEndpoint, ModelRequest
 
 
 class ResponsePort(Protocol):
@@ -89,6 +89,22 @@ class AccountsPort(Protocol):
 
     async def enter(self, request: TurnRequest, token: AttemptToken, one: AttemptUsage) -> Entered:
         """Prices an attempt and adds it to its budgets, once. It never raises."""
+        ...
+
+
+class ContextPort(Protocol):
+    """What a turn reads beside its own prompt, and what it leaves for later ones."""
+
+    async def prepared(self, request: TurnRequest) -> TurnRequest:
+        """The turn with the channel's history, files and notes; waits while Redis is away."""
+        ...
+
+    def fitted(self, question: ModelRequest) -> ModelRequest:
+        """The question as its model can read it: without pictures, or shorter."""
+        ...
+
+    async def noted(self, request: TurnRequest, outcome: TurnOutcome) -> None:
+        """Keeps what a reply noted for later ones. It never raises."""
         ...
 
 

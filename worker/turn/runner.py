@@ -38,6 +38,7 @@ from worker.turn.plan import Plan
 from worker.turn.ports import (
     AccountsPort,
     Clock,
+    ContextPort,
     KeysPort,
     OutboxPort,
     ProviderPort,
@@ -51,7 +52,7 @@ from worker.turn.reporting import AttemptReports
 from worker.turn.reports import failed_event
 from worker.turn.rounds import Round, dump, load
 from worker.turn.streaming import AttemptStream
-from worker.turn.tool_rounds import ToolLimits, ToolRounds
+from worker.turn.tool_rounds import ToolLimits, ToolRounds, offered_to
 from worker.turn.words import words_of
 
 MAX_PAUSES = 3
@@ -75,6 +76,7 @@ class TurnRunner:
         traffic: the fleet's breakers and retry budgets.
         tools: the installed tools.
         accounts: prices and budgets.
+        context: what a turn reads of its channel.
         limits: how long to wait for what.
         clock: the time.
         say: a public text by key and locale.
@@ -95,6 +97,7 @@ class TurnRunner:
         traffic: TrafficPort,
         tools: ToolsPort,
         accounts: AccountsPort,
+        context: ContextPort,
         limits: TimeLimits,
         clock: Clock,
         say: Callable[[str, str], str],
@@ -111,6 +114,7 @@ class TurnRunner:
         self.traffic = traffic
         self.tools = tools
         self.accounts = accounts
+        self.context = context
         self.tool_limits = tool_limits
         self.limits = limits
         self.clock = clock
@@ -140,19 +144,23 @@ class TurnRunner:
         Raises:
             Fenced: another worker has the turn.
         """
-        return await _Run(self, request, outbox, stopped).finish()
+        read = await self.context.prepared(request)
+        offered = offered_to(request, self.tools)
+        turn = _Run(self, msgspec.structs.replace(read, tools=offered), outbox, stopped)
+        turn.asked = request
+        outcome = await turn.finish()
+        await self.context.noted(request, outcome)
+        return outcome
 
 
 class _Run:
     """One turn's state."""
 
     def __init__(
-        self, runner: TurnRunner, asked: TurnRequest, outbox: OutboxPort, stopped: asyncio.Event
+        self, runner: TurnRunner, request: TurnRequest, outbox: OutboxPort, stopped: asyncio.Event
     ) -> None:
-        offered = runner.tools.offered(asked.route.guild_id)
-        request = msgspec.structs.replace(asked, tools=offered)
         self._runner = runner
-        self._asked = asked
+        self.asked = request  # as the front made it, where it reads more than that
         self._request = request
         self._outbox = outbox
         self._stopped = stopped
@@ -223,7 +231,8 @@ class _Run:
         """Asks and asks again, until the model says something that needs no answer."""
         while True:
             refused = await self._costs.refusal(attempt)
-            result = refused or await self._stream.of(attempt, self._plan.question)
+            question = self._runner.context.fitted(self._plan.question)
+            result = refused or await self._stream.of(attempt, question)
             if not (isinstance(result, Completed) and attempt.pipeline.goes_on):
                 return result
             ended = await self._answer(attempt, result)
@@ -349,28 +358,24 @@ class _Run:
     async def _done(self, attempt: Attempt, state: TurnState) -> TurnOutcome:
         outcome = self._outcome(attempt, state)
         is_empty = attempt.sent == 0 and state is TurnState.DONE
+        own = (*((EMPTY_REPLY,) if is_empty else ()), *self._costs.notes)
         event = TurnDone(
             count=attempt.sent,
             stop_reason=attempt.pipeline.stop_reason,
             state=state,
             usage=outcome.usage,
-            notes=(
-                *((EMPTY_REPLY,) if is_empty else ()),
-                *self._costs.notes,
-                *await remarks(self._request, attempt, self._outbox),
-            ),
+            notes=(*own, *await remarks(self._request, attempt, self._outbox)),
         )
         if state is TurnState.DONE:
-            await keep_if_cut_off(self._asked, self._plan.rounds, attempt, self._outbox)
+            await keep_if_cut_off(self.asked, self._plan.rounds, attempt, self._outbox)
         await self._outbox.finish(event, outcome)
         return outcome
 
     async def _give_up(
         self, attempt: Attempt, error: ProviderError, report: ErrorReport
     ) -> TurnOutcome:
-        outcome = msgspec.structs.replace(
-            self._outcome(attempt, TurnState.FAILED), cause=error.cause
-        )
+        ended = self._outcome(attempt, TurnState.FAILED)
+        outcome = msgspec.structs.replace(ended, cause=error.cause)
         event = failed_event(
             self._request, error, self._runner.say, count=attempt.sent, report_id=report.id
         )

@@ -14,7 +14,7 @@ from shared.errors import ToolError
 from shared.logs import fields
 from shared.messages import Message, ToolCallBlock
 from shared.tools import ToolContext
-from shared.turns import TurnRequest
+from shared.turns import ToolSpec, TurnRequest
 from worker.chunks.tool_arguments import refusal
 from worker.chunks.types import FunctionCall
 from worker.providers.rounds import result_message
@@ -54,6 +54,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     is_error: bool = True
+
+
+def offered_to(request: TurnRequest, tools: ToolsPort) -> tuple[ToolSpec, ...]:
+    """The tools that a turn may use: what the deployment allows, as far as its guild wants it."""
+    offered = tools.offered(request.route.guild_id)
+    wanted = request.tool_names
+    return offered if wanted is None else tuple(tool for tool in offered if tool.name in wanted)
 
 
 class ToolRounds:
