@@ -12,7 +12,7 @@ from typing import Any, Final
 import hikari
 import msgspec
 from hikari.api import CacheComponents
-from hikari.impl import CacheSettings
+from hikari.impl import CacheSettings, HTTPSettings
 
 from gateway.edges.discord_changes import CHANGES
 from gateway.edges.discord_places import PLACE_EVENTS
@@ -159,6 +159,9 @@ class DiscordConnection:
             self._options.token,
             rest_url=self._options.rest_url,
             cache_settings=CacheSettings(components=CacheComponents.NONE),
+            # Connections are used again: a handshake for each message would be most of its time.
+            # One that Discord had closed fails a request, which the courier repeats by its nonce.
+            http_settings=HTTPSettings(force_close_transports=False),
             intents=INTENTS | (hikari.Intents.MESSAGE_CONTENT if self._options.reads_all else 0),
             banner=None,
             logs=None,
