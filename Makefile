@@ -12,7 +12,7 @@ WORLD := -o cache_dir=.pytest_cache/world
 AGAIN = { test -n "$$CI" && echo "FLAKY? a second try of what failed above" && $(BIN)/python -m pytest -q $(WORLD) --last-failed --last-failed-no-failures none $(1); }
 PURE := worker/normalize/*,worker/providers/*,worker/chunks/*,worker/segments/*,worker/text/*,worker/failures/*,gateway/sequencer.py,shared/redaction.py,shared/private.py
 
-.PHONY: help install lock format lint test test-rooms test-world cov conformance demo up rivals bench faults ci clean
+.PHONY: help install lock format lint test test-rooms test-world cov conformance demo up rivals peers bench faults ci clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ up: install  ## Stay running: gateway, workers, recorder, rehearsal provider.
 
 rivals:  ## Install what people use today, in an environment of its own, for `make bench`.
 	$(PYTHON) -m venv .venv-rivals && .venv-rivals/bin/pip install --quiet -r benchmarks/requirements-rivals.txt
+
+peers: install  ## Speak to litellm and the MCP reference server, which it downloads once (800 MB).
+	$(BIN)/python -m pytest -q -m peers tests/peers
 
 bench: install  ## Measure, as ratios side by side.
 	$(BIN)/python -m benchmarks

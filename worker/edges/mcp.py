@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import re
+import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -105,9 +106,13 @@ class McpServers:
     @contextlib.asynccontextmanager
     async def _connection(self, sdk: Any, where: Where) -> AsyncIterator[Any]:
         if not isinstance(where, str):
+            from mcp.client.stdio import stdio_client
+
             command, *args = where
             target = sdk.StdioServerParameters(command=command, args=args)
-            async with sdk.Client(target) as client:
+            # What a server says on stderr may be anything, prompts too: it is in no log of ours.
+            nowhere: Any = subprocess.DEVNULL
+            async with sdk.Client(stdio_client(target, errlog=nowhere)) as client:
                 yield client
             return
         from mcp.client.streamable_http import streamable_http_client
@@ -140,7 +145,8 @@ def _tool(server: str, listed: Any, client: Any, broken: asyncio.Event) -> Tool:
     return Tool(
         name=re.sub(r"[^a-zA-Z0-9_-]", "_", f"{server}_{name}")[:MAX_NAME_CHARS],
         description=(listed.description or "")[:MAX_DESCRIPTION_CHARS],
-        parameters=dict(listed.input_schema),
+        # Which draft it is written in says nothing to a model, and not every vendor reads it.
+        parameters={key: value for key, value in listed.input_schema.items() if key != "$schema"},
         run=run,
         repeatable=_is_repeatable(listed.annotations),
     )

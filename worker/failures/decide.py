@@ -102,8 +102,8 @@ PLANS: dict[Family, tuple[Action, ...]] = {
     Family.UPSTREAM: (Action.RETRY, Action.FALL_BACK),
     Family.INTERNAL: (Action.RETRY,),
 }
-"""By family, what is tried, in this order; `RETRY` only where the cause is retryable, and once while
-there is another model to fall back to."""
+"""By family, what is tried, in this order; `RETRY` only where the cause is retryable, and once
+while there is another model to fall back to."""
 
 OWN_PLANS: dict[Cause, tuple[Action, ...]] = {
     Cause.AFFORDABLE_WITH_SMALLER_MAX_TOKENS: (
