@@ -268,7 +268,7 @@ async def _take(
         memory,
         absorb=outward.echoes.absorb,
         heed=memory.heeding(_departures(parts, outward).heed),
-        load=outward.load_of(front),
+        budget=outward.budget_for(front),
         now_ms=_now_ms,
         sleep=asyncio.sleep,
     )

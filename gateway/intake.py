@@ -15,7 +15,18 @@ from typing import Final, Protocol
 
 from gateway.addressing import is_addressed, text_without_call, turn_id_of
 from gateway.context import Paced, may_speak, place_of, request_of
-from gateway.front import Change, ChannelFront, Echo, Outcome, OutgoingMessage, Prompt, Unavailable
+from gateway.front import (
+    Boundless,
+    Budget,
+    Change,
+    ChannelFront,
+    Echo,
+    Outcome,
+    OutgoingMessage,
+    Prompt,
+    Rank,
+    Unavailable,
+)
 from gateway.notices import (
     AGE_RESTRICTED,
     BUSY,
@@ -114,7 +125,7 @@ class Intake:
         memory: keeps what is said, for the models to read.
         absorb: takes echoes of our own messages.
         heed: takes edits, deletions, and places that go away.
-        load: how much is asked of the front, as a part of what it allows.
+        budget: how many requests the front takes.
         now_ms: the time in milliseconds.
         sleep: waits.
     """
@@ -131,7 +142,7 @@ class Intake:
         *,
         absorb: Callable[[Echo], None],
         heed: Callable[[Change, int], Awaitable[None]],
-        load: Callable[[], float] = lambda: 0.0,
+        budget: Budget | None = None,
         now_ms: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -144,7 +155,7 @@ class Intake:
         self._memory = memory
         self._absorb = absorb
         self._heed = heed
-        self._load = load
+        self._budget = budget or Boundless()
         self._now_ms = now_ms
         self._sleep = sleep
         self._room = asyncio.Semaphore(MAX_DECLINING)
@@ -226,7 +237,7 @@ class Intake:
 
     async def _admit(self, prompt: Prompt, text: str, settled: Settled) -> str | None:
         turn_id = turn_id_of(prompt)
-        if self._load() >= BUSY_LOAD:
+        if self._budget.load >= BUSY_LOAD:
             # Replies would come too late: who asks now hears it now.
             return await self._once(prompt, BUSY)
         request = request_of(prompt, text, settled, now_ms=self._now_ms())
@@ -277,6 +288,7 @@ class Intake:
         for wait_s in (0.0, *DECLINE_WAITS_S):
             await self._sleep(wait_s)
             async with self._room:
+                await self._budget.permit(Rank.NOTICE)
                 outcome = await self._front.send(message)
             if not isinstance(outcome, Unavailable):
                 break

@@ -110,10 +110,9 @@ class Outward:
         """How many requests a front takes."""
         return self._discord_budget if front is Front.DISCORD else Boundless()
 
-    def load_of(self, front: ChannelFront) -> Callable[[], float]:
-        """How much is asked of a front, as a part of what it allows."""
-        budget = self._discord_budget if isinstance(front, DiscordFront) else Boundless()
-        return lambda: budget.load
+    def budget_for(self, front: ChannelFront) -> Budget:
+        """How many requests a front takes."""
+        return self._discord_budget if isinstance(front, DiscordFront) else Boundless()
 
     def surroundings(self) -> Surroundings:
         """What all partitions share."""

@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import heapq
 import logging
+import math
+import time
 from collections.abc import AsyncIterator
 from hashlib import blake2b
 from itertools import count
@@ -69,16 +71,20 @@ class RequestBudget:
         self._names = [keys.budget(bot), keys.budget_load(bot)]
         self._limit = limit
         self._load = 0.0
+        self._load_s = 0.0
+        self._wanted = 0
         self._order = count()
         self._waiting: list[tuple[Rank, int, asyncio.Future[None]]] = []
-        self._asked: set[int] = set()
         self._came = asyncio.Event()
         self._is_running = False
 
     @property
     def load(self) -> float:
-        """How much was asked for lately, as a part of what is allowed."""
-        return self._load
+        """How much was asked for lately, as a part of what is allowed.
+
+        It fades also while nobody asks: a bot that is busy for all would otherwise stay so.
+        """
+        return self._load * math.exp(min(0.0, self._load_s - time.monotonic()) / SMOOTH_S)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -99,6 +105,7 @@ class RequestBudget:
         """Waits for the right to one request. Cancelled, it has none."""
         if not self._is_running:
             return
+        self._wanted += 1
         future = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (rank, next(self._order), future))
         self._came.set()
@@ -106,24 +113,21 @@ class RequestBudget:
 
     async def may(self, rank: Rank) -> bool:
         """Whether one request may be made now; above its rank's part of the load it may not."""
-        if self._load >= SHARES[rank]:
-            # Asking counts as demand; a sign that is not shown must not keep the next one away.
-            await self._refresh()
-            if self._load >= SHARES[rank]:
-                return False
-        return await self._ask(rank, is_new=True) == 0.0
+        if self.load >= SHARES[rank] or await self._ask(rank) > 0.0:
+            return False
+        self._wanted += 1
+        return True
 
     async def _pump(self) -> None:
         while True:
             while not self._waiting:
                 self._came.clear()
                 await self._came.wait()
-            rank, number, future = self._waiting[0]
+            rank, _, future = self._waiting[0]
             if future.done():  # whoever wanted it is gone
-                self._forget()
+                heapq.heappop(self._waiting)
                 continue
-            wait_s = await self._ask(rank, is_new=number not in self._asked)
-            self._asked.add(number)
+            wait_s = await self._ask(rank)
             if wait_s == 0.0:
                 self._take(future)
                 continue
@@ -133,34 +137,20 @@ class RequestBudget:
                     await self._came.wait()  # somebody of a better rank may get in at once
 
     def _take(self, future: "asyncio.Future[None]") -> None:
-        """Gives the permit to its asker, or to the next one of the same worth if that is gone."""
-        for place, (_, number, waiting) in enumerate(self._waiting):
-            if waiting is future:
-                self._waiting.pop(place)
-                heapq.heapify(self._waiting)
-                self._asked.discard(number)
-                break
+        """Gives the permit to its asker, if that still waits."""
+        self._waiting = [entry for entry in self._waiting if entry[2] is not future]
+        heapq.heapify(self._waiting)
         if not future.done():
             future.set_result(None)
 
-    def _forget(self) -> None:
-        _, number, _ = heapq.heappop(self._waiting)
-        self._asked.discard(number)
-
-    async def _refresh(self) -> None:
-        """Reads the load as it is now, without a wish."""
-        await self._call(0, is_new=False)
-
-    async def _ask(self, rank: Rank, *, is_new: bool) -> float:
-        return await self._call(max(1, int(self._limit * SHARES[rank])), is_new=is_new)
-
-    async def _call(self, allowed: int, *, is_new: bool) -> float:
+    async def _ask(self, rank: Rank) -> float:
+        wanted, self._wanted = self._wanted, 0
         args: list[str | bytes | int] = [
             self._limit,
-            allowed,
+            max(1, int(self._limit * SHARES[rank])),
             WINDOW_MS,
             SMOOTH_S,
-            int(is_new),
+            wanted,
             BUDGET_TTL_MS,
         ]
         try:
@@ -168,5 +158,5 @@ class RequestBudget:
         except (StoreUnavailable, StoreFull) as exc:
             logger.debug("budget.store_away", extra={"error": str(exc)})
             return 0.0
-        self._load = int(load) / 1000
+        self._load, self._load_s = int(load) / 1000, time.monotonic()
         return min(int(wait_ms) / 1000, MAX_WAIT_S)

@@ -15,7 +15,7 @@ from shared.errors import RequestTooLarge, StoreUnavailable
 from shared.i18n import load_texts
 from shared.segments import DeliveryMode
 from shared.turns import FollowUp, Front, Lanes, Target, TurnRequest
-from tests.support.channel import MemoryFront
+from tests.support.channel import ManualClock, MemoryBudget, MemoryFront
 
 TEXTS = load_texts()
 TARGET = Target(provider="rehearsal", model="plain")
@@ -99,6 +99,8 @@ async def take(
         if heeded is not None:
             heeded.append(change)
 
+    budget = MemoryBudget(ManualClock())
+    budget.load = load
     typist = Typist()
     intake = Intake(
         front,
@@ -110,7 +112,7 @@ async def take(
         fixed,
         absorb=echoes.append,
         heed=heed,
-        load=lambda: load,
+        budget=budget,
         now_ms=lambda: 1,
         sleep=sleep,
     )
