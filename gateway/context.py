@@ -6,6 +6,7 @@ intake imports it.
 
 import re
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ from shared.configuration.choices import Place, Settled
 from shared.history import Reading, Remembered
 from shared.messages import Message, Role
 from shared.turns import Speaker, TurnRequest
+
+_EMOJI: Final = re.compile(r"(?=<a?:(\w{2,32}):\d{1,20}>)(<a?:\w{2,32}:\d{1,20}>)")
 
 
 class Paced(StrEnum):
@@ -77,13 +80,19 @@ def reading_of(prompt: Prompt, settled: Settled) -> Reading:
     """What the turn reads beside its prompt. In a guild several people speak, so names count."""
     replied = prompt.replied
     theirs = () if replied is None else replied.attachments
+    members = _members(prompt)
+    persona = settled.persona
+    is_guarded = persona is not None and persona.speaker_guard
     return Reading(
         before=prompt.message_id,
         context=settled.context,
         messages=settled.history_messages,
         reply_to=None if replied is None else replied.id,
         author=prompt.author if prompt.guild_id is not None else "",
-        own_name=settled.persona.name if settled.persona is not None else prompt.own_name,
+        own_name=prompt.own_name if persona is None else persona.name,
+        members=members,
+        emoji=tuple(_EMOJI.findall(prompt.text)),
+        speakers=tuple(name for name, _ in members) if is_guarded else (),
         attachments=(*prompt.attachments, *theirs),
         details_hours=settled.details_hours,
     )
@@ -99,6 +108,18 @@ def remembered_of(prompt: Prompt) -> Remembered:
         reply_to=None if prompt.replied is None else prompt.replied.id,
         attachments=prompt.attachments,
     )
+
+
+def _members(prompt: Prompt) -> tuple[tuple[str, int], ...]:
+    """Who is spoken of, by name; a name that several have names nobody."""
+    people = [(prompt.user_id, prompt.author), *prompt.names]
+    if prompt.replied is not None and not prompt.replied.is_own:
+        people.append((prompt.replied.user_id, prompt.replied.author))
+    ids: dict[str, set[int]] = {}
+    for user_id, name in people:
+        if name and name != prompt.own_name:
+            ids.setdefault(name, set()).add(user_id)
+    return tuple((name, next(iter(found))) for name, found in ids.items() if len(found) == 1)
 
 
 def readable(text: str, names: dict[int, str]) -> str:

@@ -54,6 +54,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         author: the person's name, where several people speak.
         own_name: what the bot is called.
         attachments: of the prompt, and of the message that it answers.
+        members: names of people to their ids, so that a mention by name can reach them.
+        emoji: names of the guild's own emoji to their whole form.
+        speakers: whose words end the reply, where a persona's guard wants it.
         details_hours: how long what replies note is read by later ones; 0 keeps none.
     """
 
@@ -66,4 +69,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     author: str = ""
     own_name: str = ""
     attachments: tuple[Attachment, ...] = ()
+    members: tuple[tuple[str, int], ...] = ()
+    emoji: tuple[tuple[str, str], ...] = ()
+    speakers: tuple[str, ...] = ()
     details_hours: float = 0.0

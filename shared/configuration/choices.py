@@ -108,6 +108,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         model: name of a route or a model of the file.
         locale: language of its notices.
         age_restricted: speaks only in channels that are marked so.
+        speaker_guard: its reply ends where it begins to speak for somebody else.
         as_bot: answers as the bot itself; else through a webhook, under its name and picture.
     """
 
@@ -118,6 +119,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     locale: str | None = None
     age_restricted: bool = False
+    speaker_guard: bool = False
     as_bot: bool = False
 
 

@@ -30,6 +30,7 @@ from worker.providers.quirks import is_custom, resolve
 from worker.providers.rounds import answer_message
 from worker.providers.streams import normalizer_for
 from worker.segments.buffer import SegmentBuffer
+from worker.segments.cleaning import Cleaning
 from worker.turn.pictures import Picture, pictures_of
 from worker.turn.sources import Source, sources_line, sources_of
 from worker.turn.words import PLAIN_WORDS, Words
@@ -238,13 +239,20 @@ class Pipeline:
                 self.thoughts.extend(chunk.thoughts)
             match chunk:
                 case TextChunk():
-                    if chunk.content:
+                    if chunk.content and self.end is None:
                         segments.extend(self.buffer.feed(chunk.content))
+                        self._end_if_stopped()
                 case FunctionCallChunk():
                     self.calls.append(chunk.call)
                 case DoneChunk() | ErrorChunk():
-                    self.end = chunk
+                    # A reply that the speaker guard ended is whole, however its stream was left.
+                    self.end = self.end or chunk
         return segments
+
+    def _end_if_stopped(self) -> None:
+        """Ends the reply where the model began to speak for somebody else: the rest is not read."""
+        if self.buffer.stopped:
+            self.end = DoneChunk(metadata={"stop_reason": StopReason.STOP.value})
 
 
 def pipeline_for(
@@ -281,8 +289,26 @@ def pipeline_for(
         )
         return normalizer, processor
 
-    buffer = SegmentBuffer(request.turn_id, attempt, mode=DeliveryMode(request.delivery_mode))
+    buffer = SegmentBuffer(
+        request.turn_id,
+        attempt,
+        mode=DeliveryMode(request.delivery_mode),
+        cleaning=_cleaning(request),
+    )
     return Pipeline(rooms=rooms, buffer=buffer, words=words)
+
+
+def _cleaning(request: TurnRequest) -> Cleaning:
+    """What is known of the channel, from the request alone: a recording plays the same again."""
+    reading = request.reading
+    if reading is None:
+        return Cleaning()
+    return Cleaning(
+        own_names=(reading.own_name,) if reading.own_name else (),
+        speakers=reading.speakers,
+        emoji=dict(reading.emoji),
+        members={name.lower(): user_id for name, user_id in reading.members},
+    )
 
 
 def _block_of(call: FunctionCall) -> ToolCallBlock:

@@ -1,5 +1,6 @@
 """A prompt as a request, and as the channel's memory keeps it."""
 
+import msgspec
 import pytest
 
 from gateway.context import readable, reading_of, remembered_of
@@ -54,7 +55,17 @@ def test_what_a_turn_reads():
         author="Ann",
         own_name="Bot",
         attachments=(PICTURE,),
+        members=(("Ann", 5), ("Bea", 8)),
         details_hours=2,
     )
     persona = Settled(target=TARGET, persona=Persona(name="Ada"))
     assert reading_of(PROMPT, persona).own_name == "Ada"
+    guarded = Settled(target=TARGET, persona=Persona(name="Ada", speaker_guard=True))
+    assert reading_of(PROMPT, guarded).speakers == ("Ann", "Bea")
+
+
+def test_a_name_that_two_people_have_names_nobody():
+    prompt = msgspec.structs.replace(PROMPT, author="Bea", text="<:wave:12> <a:dance:13>")
+    reading = reading_of(prompt, Settled(target=TARGET))
+    assert reading.members == ()
+    assert reading.emoji == (("wave", "<:wave:12>"), ("dance", "<a:dance:13>"))
