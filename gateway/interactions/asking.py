@@ -2,7 +2,7 @@
 
 Comes in: asks. Goes out: prompts, to intake, like those that people write. The question is said in
 the channel first, for everybody, and the answer is a reply to that message: with a nonce and a
-journal like every other, which answers to interactions have not (decision 0012).
+journal like every other, which answers to interactions have not (decision 0016).
 """
 
 from typing import Final

@@ -25,6 +25,7 @@ from ops.rehearsal.discord.server import TOKEN
 from ops.store.engine import database_url
 from ops.up import Change, Phase, Service, Supervisor
 from shared.config import Settings, data_dir
+from shared.edges.credentials import make_opening_keys
 from shared.edges.embedded import EmbeddedServer
 from shared.edges.records import TurnRecords
 from shared.edges.redis import check_server, connect, safe_url
@@ -156,6 +157,7 @@ def _server(settings: Settings) -> Iterator[tuple[str, EmbeddedServer | None]]:
     if settings.redis_url is not None:
         yield settings.redis_url, None
         return
+    make_opening_keys(settings)
     with EmbeddedServer(data_dir(settings)) as server:
         yield server.url, server
 

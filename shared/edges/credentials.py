@@ -262,6 +262,21 @@ def load_sealing_key(settings: Settings) -> PublicKey | None:
         raise ConfigError(f"the sealing key in {path} cannot be read") from exc
 
 
+def make_opening_keys(settings: Settings) -> None:
+    """Makes a pair where a deployment on one machine has none, so that it can take keys.
+
+    Raises:
+        ConfigError: the file there cannot be read, or none can be written.
+    """
+    path = opening_keys_path(settings)
+    if settings.sealing_key is None and settings.opening_keys_file is None:
+        keys = load_opening_keys(path)
+        if not keys:
+            save_opening_keys(path, [PrivateKey.generate()])
+        elif load_sealing_key(settings) is None:
+            save_opening_keys(path, keys)
+
+
 def save_opening_keys(path: Path, keys: list[PrivateKey]) -> None:
     """Writes the file anew, whole or not at all, for its owner only. Raises `ConfigError`.
 

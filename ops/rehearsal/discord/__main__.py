@@ -2,7 +2,7 @@
 
 Comes in: command line. Goes out: one line of JSON on stdout, and in `--ready-file`, with what a
 gateway needs: `rest_url` for TURNFLEET_DISCORD_REST_URL, `token` for TURNFLEET_DISCORD_TOKEN, and
-where a person speaks: `say_url`, `messages_url`.
+where a person speaks and presses: `say_url`, `messages_url`, `interact_url`.
 """
 
 import argparse
@@ -44,6 +44,7 @@ async def _serve(port: int, ready_file: Path | None) -> None:
             "token": discord.token,
             "say_url": f"{base}/say",
             "messages_url": f"{base}/messages",
+            "interact_url": f"{base}/interact",
         }
     )
     if ready_file is not None:

@@ -8,10 +8,13 @@ import pytest
 from nacl.public import PrivateKey
 from redis.asyncio import Redis
 
+from shared.config import Settings
 from shared.edges.credentials import (
     CredentialStore,
     StoredCredential,
     load_opening_keys,
+    load_sealing_key,
+    make_opening_keys,
     save_opening_keys,
 )
 from shared.errors import ConfigError, CredentialError
@@ -241,7 +244,27 @@ def test_the_file_of_opening_keys_is_for_its_owner(tmp_path: Path):
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="chmod"):
         load_opening_keys(path)
+    path.chmod(0o600)
+    assert load_sealing_key(Settings(data_dir=str(tmp_path))) == pair.public_key
+    path.with_suffix(".public").write_text("nonsense", encoding="ascii")
+    with pytest.raises(ConfigError):
+        load_sealing_key(Settings(data_dir=str(tmp_path)))
     with pytest.raises(ConfigError, match="cannot be written"):
         save_opening_keys(tmp_path / "missing" / "keys", [pair])
     with pytest.raises(ConfigError, match="cannot be read"):
         load_opening_keys(path / "below")
+
+
+def test_a_deployment_on_one_machine_gets_a_pair_once(tmp_path: Path):
+    settings = Settings(data_dir=str(tmp_path))
+    assert load_sealing_key(settings) is None
+    make_opening_keys(settings)
+    (pair,) = load_opening_keys(tmp_path / "opening.keys")
+    make_opening_keys(settings)
+    assert load_opening_keys(tmp_path / "opening.keys") == [pair]
+    (tmp_path / "opening.public").unlink()
+    make_opening_keys(settings)
+    assert load_sealing_key(settings) == pair.public_key
+    elsewhere = tmp_path / "elsewhere"
+    make_opening_keys(Settings(data_dir=str(elsewhere), sealing_key="00" * 32))
+    assert load_opening_keys(elsewhere / "opening.keys") == []
