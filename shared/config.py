@@ -8,6 +8,7 @@ what each part needs.
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import platformdirs
@@ -19,6 +20,10 @@ from shared.turns import Charge, FollowUp, Lanes
 PREFIX = "TURNFLEET_"
 NOT_SETTINGS = ("TURNFLEET_CORPUS", "TURNFLEET_TEST_", "TURNFLEET_BENCH_", "TURNFLEET_SEED")
 """Variables of tests and benchmarks, which a process of the product ignores."""
+
+
+Weight = Annotated[float, msgspec.Meta(ge=0.01, le=100)]
+"""A guild's share, in those of a usual one."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `channel` (with its threads, so that a whole forum is one), or `user` (each person apart)."""
     fair_by: Charge = Charge.SECONDS
     """What guilds share fairly: `seconds` of slots, `tokens`, or `turns`."""
-    guild_weights: dict[str, float] = msgspec.field(default_factory=dict)
+    guild_weights: dict[str, Weight] = msgspec.field(default_factory=dict)
     """Shares of guilds beside the usual 1, by guild id, `dm:<user>`, or `*` for the others, as
     JSON: {"1187001234": 2.5}. A guild of weight 2 gets twice the slots while all are busy."""
     guild_depth: int = 50

@@ -31,7 +31,9 @@ QUIET_S: Final = 0.2
 """A file that did not change for this long is whole."""
 WRITE_AGAIN_S: Final = 6 * 3_600.0
 """How often the text is written to Redis again: well within its life there."""
-FOLLOWED: Final = frozenset({"config", "endpoints", "guild_depth", "global_depth"})
+FOLLOWED: Final = frozenset(
+    {"config", "endpoints", "guild_depth", "global_depth", "guild_weights", "fair_by"}
+)
 """Settings that are followed at once; the others hold from the next start on."""
 
 Listener = Callable[[Loaded], None]

@@ -44,7 +44,7 @@ local function free(tid, now, way, tokens)
   redis.call('ZREM', LEASES, tid)
   add(RUN_GUILD, guild, -1)
   add(RUN_KEY, key, -1)
-  charge(guild, tonumber(m[5] or '1'), (now - tonumber(m[6] or now)) / 1000, tokens)
+  charge(guild, math.max(tonumber(m[5] or '1'), 0.01), (now - tonumber(m[6] or now)) / 1000, tokens)
   if way then redis.call('ZADD', WAITING, m[7], tid) end
   if way == 'lane' then
     redis.call('HDEL', RUN_LANE, lane)

@@ -35,8 +35,10 @@ def test_settings_are_read_by_their_type():
         ({"TURNFLEET_ENDPOINTS": "http://host"}, "TURNFLEET_ENDPOINTS is no JSON object"),
         ({"TURNFLEET_ENDPOINTS": "[1]"}, "TURNFLEET_ENDPOINTS"),
         ({"TURNFLEET_ALLOW_UNSAFE_REDIS": "perhaps"}, "TURNFLEET_ALLOW_UNSAFE_REDIS"),
+        ({"TURNFLEET_GUILD_WEIGHTS": '{"1": 0}'}, "TURNFLEET_GUILD_WEIGHTS"),
+        ({"TURNFLEET_LANE": "server"}, "TURNFLEET_LANE"),
     ],
-    ids=["near", "unknown", "number", "no json", "no object", "no boolean"],
+    ids=["near", "unknown", "number", "no json", "no object", "no boolean", "weight", "lane"],
 )
 def test_a_wrong_setting_is_named(environ, message):
     with pytest.raises(ConfigError) as caught:
