@@ -1,0 +1,113 @@
+"""Delivery where limits are felt: what is merged, what it costs, and who does not wait."""
+
+import asyncio
+
+import pytest
+
+from gateway.delivery.choice import MERGE_LOAD, SLOW_S
+from gateway.delivery.runs import MAX_MESSAGE_UNITS, merged
+from gateway.front import Rank, Unavailable
+from shared.segments import SegmentKind
+from tests.support.delivery import Bench
+from tests.support.envelopes import done, failed, superseded, text
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+async def test_without_a_limit_each_text_is_a_message_of_its_own(bench):
+    await bench.deliver(*(text(seq, str(seq), joint="\n\n") for seq in range(1, 5)), done(4))
+    assert bench.front.shown(7) == ["1", "2", "3", "4"]
+
+
+async def test_what_piles_up_behind_a_slow_message_goes_as_one(bench):
+    bench.front.script = [Unavailable(reason="rate_limited", retry_after_s=30.0)]
+    await bench.deliver(*(text(seq, str(seq), joint="\n\n") for seq in range(1, 7)), done(6))
+    shown = bench.front.shown(7)
+    assert shown[0] == "1"
+    assert "\n\n".join(shown) == "1\n\n2\n\n3\n\n4\n\n5\n\n6"
+    assert len(shown) < 6
+
+
+async def test_a_permit_that_is_waited_for_counts_as_slow(bench):
+    bench.budget.wait_s = SLOW_S
+    await bench.deliver(*(text(seq, str(seq), joint=" ") for seq in range(1, 4)), done(3))
+    assert " ".join(bench.front.shown(7)) == "1 2 3"
+    assert len(bench.front.shown(7)) < 3
+
+
+async def test_above_the_load_texts_are_merged_and_below_they_are_not(bench):
+    bench.budget.load = MERGE_LOAD - 0.01
+    await bench.deliver(*(text(seq, str(seq), joint=" ") for seq in range(1, 4)), done(3))
+    assert bench.front.shown(7) == ["1", "2", "3"]
+
+
+async def test_each_request_asks_with_its_rank(bench):
+    await bench.deliver(
+        text(1, "a"), text(2, "b"), superseded(2), text(1, "x", attempt=2), failed(1, attempt=2)
+    )
+    assert bench.budget.asked == [
+        Rank.FIRST,
+        Rank.FURTHER,
+        Rank.FIRST,  # the first text of the second attempt
+        Rank.EDIT,  # the notice takes the place of the second message
+    ]
+
+
+async def test_a_channel_under_a_long_limit_stalls_no_other(bench):
+    bench.clock.sleep = forever  # it never gets out of its wait
+    bench.front.script = [Unavailable(reason="rate_limited", retry_after_s=30.0)]
+    bench.source.add(text(1, "stuck", channel=8, turn="l8"))
+    bench.source.add(*(text(1, "ok", channel=n, turn=f"l{n}") for n in range(20, 40)))
+    await bench.until(lambda: len(bench.source.entries) == 1)
+    assert [bench.front.shown(n) for n in range(20, 40)] == [["ok"]] * 20
+    assert bench.front.shown(8) == []
+
+
+async def forever(_seconds: float) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("waiting", "shown"),
+    [
+        ([text(1, "a"), text(2, "b", joint="\n")], "a\nb"),
+        ([text(1, "a"), text(2, "b", joint="\n"), text(3, "c")], "a\nb"),
+        ([text(1, "a"), text(2, "b")], None),
+        ([text(1, "a"), text(3, "c", joint=" ")], None),
+        ([text(1, "a"), text(2, "b", joint=" ", attempt=2)], None),
+        ([text(1, "a"), text(2, "b", joint=" ", turn="l2")], None),
+        ([text(1, "a"), text(2, "```\nb\n```", joint="\n", kind=SegmentKind.CODE)], None),
+        ([text(1, "| a |", kind=SegmentKind.TABLE), text(2, "b", joint="\n")], None),
+        ([text(1, "a" * 1000), text(2, "b" * 999, joint=" ")], "a" * 1000 + " " + "b" * 999),
+        ([text(1, "a" * 1000), text(2, "b" * 1000, joint=" ")], None),
+        ([text(1, "🎉" * 500), text(2, "🎉" * 500, joint="")], "🎉" * 1000),
+        ([text(1, "🎉" * 500), text(2, "🎉" * 501, joint="")], None),
+        ([text(1, "a"), done(1)], None),
+        ([done(0)], None),
+    ],
+    ids=[
+        "two",
+        "until one stands alone",
+        "apart",
+        "gap",
+        "attempt",
+        "turn",
+        "code",
+        "after a table",
+        "just fits",
+        "too long",
+        "astral",
+        "too astral",
+        "end",
+        "nothing",
+    ],
+)
+def test_what_may_be_one_message(waiting, shown):
+    run = merged(waiting)
+    assert (None if run is None else run.piece.text) == shown
+    if run is not None:
+        assert len(run.piece.text) <= MAX_MESSAGE_UNITS
+        assert run.count == run.upto
