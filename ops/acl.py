@@ -183,7 +183,10 @@ def user_line(role: Role, keys: Keys, digests: Sequence[str]) -> str:
     """A role's line of the ACL file; digests stand in for the passwords that are good."""
     rights = rights_of(role, keys)
     patterns = [f"{may}{name}" for name, may in sorted(rights.items()) if may in _PATTERNS]
-    appends = [f"(+xadd +xlen %W~{name})" for name, may in rights.items() if may is May.APPEND]
+    appended = [f"~{name}" for name, may in sorted(rights.items()) if may is May.APPEND]
+    # A script names its keys together: the mark that an alert was raised, and the alerts.
+    beside = [f"~{keys.alert_mark('*')}"] if rights[keys.alert_mark("*")] is May.CHANGE else []
+    appends = [f"(+xadd +xlen +eval +evalsha {' '.join([*appended, *beside])})"] if appended else []
     passwords = [f"#{digest}" for digest in digests]
     words = ["user", role, "on", *passwords, "resetkeys", "resetchannels", "-@all"]
     return " ".join([*words, *patterns, *COMMANDS[role], *appends])

@@ -156,6 +156,7 @@ async def test_nothing_of_the_whole_work_is_refused(flavor: str, tmp_path: Path)
             await commands(home)
             async with home.console() as url:
                 await look(url)
+            assert guarded.refused() == []
             for process in [*home.workers, *home.gateways, home.recorder]:
                 assert process is not None
                 assert process.stop() == 0, process.log.read_text()[-2000:]

@@ -100,6 +100,22 @@ def test_a_script_has_no_more_rights_than_its_user(guarded: Guarded):
         assert not admin.exists(CREDENTIALS)
 
 
+@pytest.mark.parametrize("role", [Role.GATEWAY, Role.WORKER, Role.RECORDER])
+def test_what_may_only_be_added_to_is_neither_read_nor_emptied(guarded: Guarded, role: Role):
+    """Also in a script, which may name the key."""
+    with guarded.client(role) as client:
+        assert client.eval("return redis.call('XADD', KEYS[1], '*', 'v', 'x')", 1, KEYS.alerts)
+        for call in (
+            "'DEL', KEYS[1]",
+            "'XRANGE', KEYS[1], '-', '+'",
+            "'XTRIM', KEYS[1], 'MAXLEN', 0",
+        ):
+            if role is Role.GATEWAY:
+                break  # it posts alerts where operators talk
+            with pytest.raises(redis.ResponseError):
+                client.eval(f"return redis.call({call})", 1, KEYS.alerts)
+
+
 def test_whoever_has_no_account_can_only_ask_whether_it_lives(guarded: Guarded):
     with redis.Redis(port=guarded.server.port) as client:
         assert client.ping()
