@@ -18,13 +18,12 @@ import uvicorn
 
 from ops.cli.output import say
 from ops.cli.session import database, fleet, settings_now
+from ops.cli.turn_replay import replays_of
 from ops.console.access import MIN_TOKEN_CHARS, Access
 from ops.console.app import console_app
 from ops.console.desk import Desk
-from ops.replay.turns import Replays
 from shared.config import Settings
 from shared.edges.backlog import Backlog
-from shared.edges.credentials import CredentialStore
 from shared.errors import ConfigError, TurnfleetError
 from shared.logs import start_logs
 
@@ -93,9 +92,7 @@ async def _serve(access: Access, host: str, port: int, *, write: bool) -> None:
             queue=link.queue,
             channel=link.channel,
             database=shown,
-            replays=Replays(
-                link.records, link.queue, _now_ms, CredentialStore(link.redis, link.keys)
-            ),
+            replays=replays_of(link),
             backlog=Backlog(link.redis, link.keys),
             now_ms=_now_ms,
             writable=writable,

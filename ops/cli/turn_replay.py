@@ -19,6 +19,7 @@ from ops.cli.exits import Exit, NotFound
 from ops.cli.output import Output, OutputFormat, print_records, progress_bar, say
 from ops.cli.recorded import print_recorded
 from ops.cli.session import Fleet, database, fleet, span
+from ops.replay.attachments import refresher
 from ops.replay.evidence import Evidence, evidence
 from ops.replay.turns import Candidate, Change, FailedFilter, Reason, Replays, admitted
 from shared.edges.credentials import CredentialStore
@@ -132,7 +133,13 @@ def replay(
 
 def replays_of(link: Fleet) -> Replays:
     """The failed turns of the fleet, and the way to run them again."""
-    return Replays(link.records, link.queue, _now_ms, CredentialStore(link.redis, link.keys))
+    return Replays(
+        link.records,
+        link.queue,
+        _now_ms,
+        CredentialStore(link.redis, link.keys),
+        refresher(link.settings),
+    )
 
 
 async def _evidence(records: Sequence[TurnRecord]) -> Evidence | None:

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from ops.replay.attachments import Refresh
 from ops.replay.evidence import Evidence
 from shared.edges.credentials import CredentialStore
 from shared.edges.queue import Admission, TurnQueue
@@ -121,6 +122,7 @@ class Replays:
         queue: that takes the new turns.
         now_ms: the time in milliseconds.
         credentials: of the cell; a turn that names one cannot be replayed without it.
+        refresh: asks for the addresses of attachments again.
     """
 
     def __init__(
@@ -129,7 +131,9 @@ class Replays:
         queue: TurnQueue,
         now_ms: Callable[[], int],
         credentials: CredentialStore | None = None,
+        refresh: Refresh | None = None,
     ) -> None:
+        self._refresh = refresh
         self._credentials = credentials
         self._records = records
         self._queue = queue
@@ -205,10 +209,11 @@ class Replays:
         """
         if candidate.request is None:
             raise ValueError(f"{candidate.turn_id} cannot be replayed: {candidate.why}")
+        request = candidate.request
+        if self._refresh is not None:
+            request = await self._refresh(request)
         wait_ms = round(wait_s * 1000)
-        answer = await self._queue.admit(
-            msgspec.structs.replace(candidate.request, wait_ms=wait_ms)
-        )
+        answer = await self._queue.admit(msgspec.structs.replace(request, wait_ms=wait_ms))
         if answer in {Admission.ACCEPTED, Admission.DUPLICATE}:
             # The failed turn outlives the usual mark; its replay must not be taken a second time.
             await self._records.keep_mark(candidate.new_id)
