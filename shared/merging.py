@@ -6,6 +6,7 @@ Pure; `shared.edges.queue` imports it.
 
 import msgspec
 
+from shared.history import Reading
 from shared.turns import TurnRequest
 
 MAX_MERGED = 20
@@ -25,6 +26,18 @@ def merged(older: TurnRequest, newer: TurnRequest) -> TurnRequest | None:
         newer,
         messages=[*older.messages, *newer.messages],
         merged=(*older.merged, older.turn_id),
+        reading=_read_for_both(older.reading, newer.reading),
+    )
+
+
+def _read_for_both(older: Reading | None, newer: Reading | None) -> Reading | None:
+    """What the newer prompt reads, with the files and the answered message of the older one."""
+    if older is None or newer is None:
+        return newer
+    return msgspec.structs.replace(
+        newer,
+        attachments=(*older.attachments, *newer.attachments),
+        reply_to=newer.reply_to if newer.reply_to is not None else older.reply_to,
     )
 
 
@@ -38,5 +51,6 @@ _ALIKE = (
     "delivery_mode",
     "persona",
     "follow_up",
+    "tool_names",
 )
-"""Fields that decide how a prompt is answered. Tools are chosen by the worker."""
+"""Fields that decide how a prompt is answered."""

@@ -13,6 +13,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from gateway.steps import Head, JournalRecord, Patch, Slot, Written
+from shared.at_rest import opened
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.edges.scripting import Script
@@ -266,7 +267,10 @@ class GatewayFleet:
         """A picture that a worker has kept; None when it is gone."""
         key = self._queue.keys.picture(picture_id)
         data: bytes | None = await within(self._queue.redis.get(key))
-        return data
+        try:
+            return None if data is None else opened(data)
+        except WireError:
+            return None  # sealed with a key that is not here any more
 
     async def keep_source(self, name: str, text: str) -> None:
         """Keeps the source of a drawn table for whoever asks to see it."""

@@ -7,6 +7,7 @@ Every method may run twice without harm (redis-py sends a command again after a 
 each script's header says how. All raise `StoreUnavailable` when nobody answers.
 """
 
+import hashlib
 import secrets
 from collections.abc import Iterable
 from typing import Any
@@ -122,19 +123,20 @@ class TurnQueue:
 
     async def _merge(self, request: TurnRequest) -> Admission | None:
         """Takes it together with the turn that waits last; None where it must stand alone."""
-        while (older := await self._last_waiting(request)) is not None:
+        while (found := await self._last_waiting(request)) is not None:
+            older, digest = found
             both = merged(older, request)
             if both is None:
                 return None
             try:
-                answer = await self._admitted(both, takes_in=older.turn_id)
+                answer = await self._admitted(both, takes_in=older.turn_id, digest=digest)
             except RequestTooLarge:
                 return None
             if answer != MOVED:
                 return Admission(answer)
         return None
 
-    async def _admitted(self, request: TurnRequest, *, takes_in: str = "") -> str:
+    async def _admitted(self, request: TurnRequest, *, takes_in: str = "", digest: str = "") -> str:
         payload = encode_turn_request(request)
         route, tid = request.route, request.turn_id
         # A replay is nobody's next message: it stops nothing.
@@ -157,14 +159,18 @@ class TurnQueue:
             follow_up,
             takes_in,
             *standing_of(request, self._weights),
+            digest,
         ]
         try:
             return _text(await self.run(self._admit, keys, args))
         except StoreFull:
             return Admission.FULL
 
-    async def _last_waiting(self, request: TurnRequest) -> TurnRequest | None:
-        """The turn that a follow-up could be merged with: its user's, last in the lane, fresh."""
+    async def _last_waiting(self, request: TurnRequest) -> tuple[TurnRequest, str] | None:
+        """The turn that a follow-up could be merged with: its user's, last in the lane, fresh.
+
+        With the digest of what was read: its prompt may be edited until the script has it.
+        """
         lane = self.keys.lane(lane_of(request, self._lanes))
         last: bytes | None = await within(self.redis.lindex(lane, -1))
         if last is None:
@@ -178,7 +184,9 @@ class TurnQueue:
         if not is_fresh or user != str(request.route.user_id) or found[3] is None:
             return None
         try:
-            return decode_turn_request(found[3])
+            # SHA-1 is what Lua has in Redis; it tells requests apart and secures nothing.
+            digest = hashlib.sha1(found[3], usedforsecurity=False).hexdigest()
+            return decode_turn_request(found[3]), digest
         except WireError:
             return None  # of another version: it is answered apart, if at all
 

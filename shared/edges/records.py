@@ -247,7 +247,7 @@ class TurnRecords:
     async def save_picture(self, picture_id: str, data: bytes) -> None:
         """Keeps a picture for as long as delivery may ask for it."""
         key = self._keys.picture(picture_id)
-        await within(self._redis.set(key, data, px=key_names.PICTURE_TTL_MS))
+        await within(self._redis.set(key, sealed(data), px=key_names.PICTURE_TTL_MS))
 
     async def save_details(self, report_id: str, details: FaultDetails) -> None:
         """Keeps what "Show full error" may open, for as long as a failed turn is kept."""

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from shared.at_rest import opened, sealed
 from shared.edges.continuing import Continuations
 from shared.edges.queue import Appended, Finished, TurnQueue
 from shared.edges.records import TurnRecords
@@ -132,7 +133,9 @@ class Outbox:
             Fenced: another worker has the turn.
         """
         try:
-            is_ours = await self._until_answered(lambda: self._queue.keep_rounds(self.token, kept))
+            is_ours = await self._until_answered(
+                lambda: self._queue.keep_rounds(self.token, sealed(kept))
+            )
         except StoreFull as exc:
             log.warning("rounds.lost", extra=fields(bytes=len(kept), reason=str(exc)))
             return
@@ -140,10 +143,15 @@ class Outbox:
             raise self._fenced()
 
     async def kept_rounds(self) -> bytes | None:
-        """The rounds that an earlier claim of the turn has completed."""
+        """The rounds that an earlier claim of the turn has completed.
+
+        Raises:
+            WireError: they are sealed with a key that is not here any more.
+        """
         if self.token.attempt == 1:
             return None
-        return await self._until_answered(lambda: self._queue.kept_rounds(self.token.turn_id))
+        kept = await self._until_answered(lambda: self._queue.kept_rounds(self.token.turn_id))
+        return None if kept is None else opened(kept)
 
     async def finish(self, event: TurnDone | TurnFailed, outcome: TurnOutcome) -> None:
         """Ends the turn with its one terminal event.

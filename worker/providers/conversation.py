@@ -145,14 +145,19 @@ def _asked(
     known: Mapping[int, Remembered],
     last: int | None,
 ) -> list[Message]:
-    """The prompt's messages: with the name, what it answers, and its files behind the last one."""
+    """The prompt's messages: with the name, what it answers, and its files behind the last one.
+
+    What follows an answer (a reply that goes on has one) is not of the person, and stays as it is.
+    """
     quote = _quote(reading.reply_to, known, last)
+    roles = [message.role is Role.USER for message in request.messages]
+    count = roles.index(False) if False in roles else len(roles)
     messages = []
     for number, message in enumerate(request.messages):
-        if message.role is not Role.USER:
+        if number >= count:
             messages.append(message)
             continue
-        is_last = number == len(request.messages) - 1
+        is_last = number == count - 1
         said, blocks = _parts(message)
         text = "\n".join(part for part in (quote if is_last else "", said) if part)
         text = _named(reading.author, text)

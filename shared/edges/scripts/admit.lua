@@ -9,9 +9,10 @@
 -- ARGV: prefix, policy, turn id, guild (fairness key), lane, provider key, out stream,
 --       nonce of this call, request (JSON), route (JSON), facts (JSON), arq job (msgpack), user,
 --       follow-up (queue | replace | merge), the turn that it takes in (merge only), weight of
---       the guild, '1' for a replay, provider/model, '1' if it has no fallback, ms that it waits
+--       the guild, '1' for a replay, provider/model, '1' if it has no fallback, ms that it waits,
+--       SHA-1 of the request that it takes in, as that was read
 -- Answers: accepted | duplicate | guild_full | full | moved (the last of the lane is another turn
---          now, or has started; nothing happened)
+--          now, has started, or asks something else; nothing happened)
 -- Sent twice: the nonce in the mark tells a repeated call from a second admission.
 --@include common
 --@include lanes
@@ -24,9 +25,10 @@ if mark then return mark == nonce and 'accepted' or 'duplicate' end
 local taken_in = ARGV[14] == 'merge' and ARGV[15] or nil
 local replaced = {}
 if taken_in then
-  local m = redis.call('HMGET', turn_key(taken_in), 'state', 'attempt')
+  local m = redis.call('HMGET', turn_key(taken_in), 'state', 'attempt', 'request')
   local is_last = redis.call('LINDEX', lane_key(lane, s), -1) == taken_in
   if not is_last or m[1] ~= 'queued' or m[2] ~= '0' then return 'moved' end
+  if redis.sha1hex(m[3]) ~= ARGV[21] then return 'moved' end
 elseif ARGV[14] == 'replace' then
   for _, other in ipairs(redis.call('LRANGE', lane_key(lane, s), 0, -1)) do
     if redis.call('HGET', turn_key(other), 'user') == user then replaced[#replaced + 1] = other end

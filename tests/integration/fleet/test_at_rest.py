@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gateway.edges.store import GatewayFleet
 from shared import at_rest
 from shared.at_rest import MARK, AtRest
 from shared.edges.continuing import Continuations
@@ -13,7 +14,9 @@ from shared.edges.records import TurnRecords
 from shared.errors import ConfigError, WireError
 from shared.keys import Keys
 from shared.wire import decode_turn_request, encode_turn_request
-from tests.support.turns import claim_one, turn
+from tests.support.turns import admit_and_claim, claim_one, turn
+from worker.edges.fleet.lease import Lease
+from worker.edges.outbox import Outbox
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 
@@ -47,6 +50,26 @@ async def test_a_reply_that_can_go_on_is_sealed(queue: TurnQueue, keys: Keys):
     redis: Any = queue.redis
     await Continuations(redis, keys).keep("l1", b"what the model said")
     assert b"model" not in await redis.get(keys.continuation("l1"))
+
+
+@pytest.mark.usefixtures("with_key")
+async def test_tool_rounds_and_pictures_are_sealed_and_read(
+    queue: TurnQueue, records: TurnRecords, keys: Keys
+):
+    redis: Any = queue.redis
+    outbox = Outbox(queue, records, Lease(await admit_and_claim(queue)))
+    await outbox.keep_rounds(b"what a tool gave")
+    await outbox.keep_picture("p1", b"\x89PNG")
+    assert b"tool" not in await redis.get(keys.rounds("l1"))
+    assert b"PNG" not in await redis.get(keys.picture("p1"))
+    await queue.release(outbox.token)
+    heir = Outbox(queue, records, Lease(await claim_one(queue, "w2")))
+    assert await heir.kept_rounds() == b"what a tool gave"
+    assert await GatewayFleet(queue).picture("p1") == b"\x89PNG"
+    at_rest.use(AtRest([NEW]))
+    assert await GatewayFleet(queue).picture("p1") is None
+    with pytest.raises(WireError):
+        await heir.kept_rounds()
 
 
 def test_what_was_stored_before_there_was_a_key_is_still_read():

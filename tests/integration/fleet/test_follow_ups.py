@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.edges.store import GatewayFleet
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.redis import within
 from shared.messages import Message, Role
@@ -138,6 +139,20 @@ async def test_a_replay_is_no_prompt_to_be_merged_with(queue: TurnQueue):
     assert await queue.admit(merging("a2")) is Admission.ACCEPTED
     assert await waiting(queue) == ["a2"]
     assert await within(queue.redis.hgetall(queue.keys.depth)) == {b"7": b"2"}
+
+
+async def test_an_edit_is_in_the_merged_turn_or_comes_too_late(queue: TurnQueue):
+    """The older prompt is edited while the newer one takes it in."""
+    gateway = GatewayFleet(queue)
+    for n in range(60):
+        await queue.admit(merging(f"a{n}"))
+        async with asyncio.TaskGroup() as group:
+            editing = group.create_task(gateway.amend(f"a{n}", "say it kindly"))
+            group.create_task(queue.admit(merging(f"b{n}")))
+        claimed = await claim_one(queue)
+        said = [one.content for one in decode_turn_request(claimed.request).messages]
+        assert said == ["say it kindly" if editing.result() else f"say a{n}", f"say b{n}"]
+        assert await queue.finish(claimed.token, TurnDone(count=0)) == "ok"
 
 
 async def test_what_is_too_large_together_stays_apart(queue: TurnQueue):

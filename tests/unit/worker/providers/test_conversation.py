@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.history import Reading, Remembered
-from shared.messages import ImageBlock, Message, Role
+from shared.history import Attachment, Reading, Remembered
+from shared.messages import ImageBlock, Message, Role, TextBlock
 from shared.secrets import Secret
 from shared.turns import Api, Target
 from tests.support.turns import turn
@@ -125,3 +125,22 @@ def test_a_question_is_shortened_by_whole_exchanges_until_its_answer_has_room():
     assert len(shorter.messages) == 5
     assert shorter.messages[0].role is Role.USER
     assert fitted(question, 1).messages == [last]
+
+
+def test_a_reply_that_goes_on_keeps_its_own_words():
+    """The name, the quotation and the files belong to the prompt, wherever it stands."""
+    messages = [
+        Message(role=Role.USER, content="Count."),
+        Message(role=Role.ASSISTANT, content="One, two, th"),
+        Message(role=Role.USER, content="Go on."),
+    ]
+    file = Attachment(id=9, name="n.txt", url="https://x/")
+    reading = Reading(before=5, author="Ann", attachments=(file,))
+    request = msgspec.structs.replace(turn(), messages=messages, reading=reading)
+    read = conversed(request, [], Files(texts={9: "numbers"}), max_tokens=100)
+    prompt, said, go_on = read.messages
+    assert isinstance(prompt.content, list)
+    assert isinstance(prompt.content[0], TextBlock)
+    assert prompt.content[0].text == "Ann: Count."
+    assert len(prompt.content) == 2
+    assert (said, go_on) == (messages[1], messages[2])
