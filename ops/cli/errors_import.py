@@ -16,10 +16,11 @@ import typer
 
 from ops.cli.exits import Exit
 from ops.cli.output import Output, OutputFormat, print_record, say
-from ops.cli.session import database
+from ops.cli.session import database, fleet
+from ops.store.forgotten import Forgotten
 from ops.store.lines import Imported, import_lines
 from ops.store.migrate import upgrade
-from shared.errors import ConfigError
+from shared.errors import ConfigError, StoreError
 
 
 def import_(
@@ -34,11 +35,12 @@ def import_(
     """
 
     async def run() -> Imported:
-        total = Imported()
+        total, gone = Imported(), await _forgotten()
         async with database(read_only=False) as opened:
             await upgrade(opened)
             for lines in _sources(files):
-                done = await import_lines(opened, lines, datetime.now(UTC))
+                now = datetime.now(UTC)
+                done = await import_lines(opened, lines, now, forgotten=gone)
                 total = total.plus(done)
         return total
 
@@ -47,6 +49,16 @@ def import_(
     if total.bad:
         say(f"{total.bad} lines are no reports, or the database refuses them.")
         raise typer.Exit(Exit.FAILED)
+
+
+async def _forgotten() -> frozenset[str]:
+    """Who was forgotten since the lines were written; without a fleet, nobody that we know of."""
+    try:
+        async with fleet() as link, database() as opened:
+            return await Forgotten(opened, link.redis, link.keys).digests()
+    except (ConfigError, StoreError) as exc:
+        say(f"not looked up who was forgotten meanwhile: {exc}")
+        return frozenset()
 
 
 def _sources(files: list[Path] | None) -> Iterable[Iterable[bytes]]:

@@ -59,6 +59,9 @@ WATCH_EVERY_S: Final = 15.0
 MIRROR_EVERY_S: Final = 15.0
 """What a lost server may cost of settings and credentials."""
 TROUBLE_CHARS: Final = 300
+REDIS_FORGOT: Final = (
+    "Redis has lost its settings and credentials: `turnfleet db restore-redis` gives them back."
+)
 JITTER: Final = (0.7, 1.3)
 """Two recorders that lost one database come back apart."""
 
@@ -85,6 +88,8 @@ class _Parts(msgspec.Struct, frozen=True, kw_only=True):
     database: Database
     process_id: str
     shelf: FileShelf
+    troubles: dict[str, str] = msgspec.field(default_factory=dict)
+    """What else keeps it from its work, by part."""
     sentry: Sentry | None
 
 
@@ -130,6 +135,7 @@ async def _run(settings: Settings, url: str) -> None:
 @contextlib.asynccontextmanager
 async def _parts(settings: Settings, url: str) -> AsyncIterator[_Parts]:
     redis, blocking = connect(url), connect(url, blocking=True)
+    keys = Keys(settings.cell, settings.partitions)
     database = Database(database_url(settings.database_url, data_dir(settings)))
     host = socket.gethostname()
     sentry = None
@@ -138,12 +144,16 @@ async def _parts(settings: Settings, url: str) -> AsyncIterator[_Parts]:
         sentry = Sentry(settings.sentry_dsn, secrets=known, clock_s=time.monotonic)
     try:
         yield _Parts(
-            keys=Keys(settings.cell, settings.partitions),
+            keys=keys,
             redis=redis,
             blocking=blocking,
             database=database,
             process_id=f"recorder-{host}-{os.getpid()}-{secrets.token_hex(4)}",
-            shelf=FileShelf(Overflow(data_dir(settings) / "overflow"), database),
+            shelf=FileShelf(
+                Overflow(data_dir(settings) / "overflow"),
+                database,
+                Forgotten(database, redis, keys).digests,
+            ),
             sentry=sentry,
         )
     finally:
@@ -251,6 +261,7 @@ async def _mirror(parts: _Parts) -> None:
         except StoreError as exc:
             _log.debug("recorder.not_mirrored", extra=fields(why=str(exc)))
             continue
+        parts.troubles["mirror"] = REDIS_FORGOT if seen.is_forgotten else ""
         if seen.is_forgotten:
             _log.error("recorder.redis_forgot", extra=fields(run="turnfleet db restore-redis"))
         elif seen.changed or seen.removed:
@@ -262,7 +273,8 @@ async def _beat(parts: _Parts, recording: Recorder) -> None:
     started_ms = _now_ms()
     while True:
         record = this_process(parts.process_id, "recorder", started_ms=started_ms, now_ms=_now_ms())
-        record = msgspec.structs.replace(record, trouble=recording.trouble[:TROUBLE_CHARS])
+        trouble = " ".join(filter(None, (recording.trouble, *parts.troubles.values())))
+        record = msgspec.structs.replace(record, trouble=trouble[:TROUBLE_CHARS])
         try:
             await records.report_process(record)
         except StoreError:

@@ -106,9 +106,10 @@ def alarms(
     roles = {one.role for one in processes}
     rows = [Alarm(what=what, command=run) for role, what, run in _ROLES if role not in roles]
     rows += [
-        Alarm(what=f"{one.role}: {one.trouble}", link="/workers")
+        Alarm(what=f"{one.role}: {what}", link="/workers")
         for one in processes
-        if one.trouble
+        for what in (one.trouble, one.config_error)
+        if what
     ]
     rows += [Alarm(what=one, command="turnfleet doctor") for one in trouble[:1]]
     late_ms = max((one.oldest_ms for one in partitions), default=0)

@@ -6,7 +6,7 @@ often a line is read. `errors import` and the recorder use it.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
 from typing import Final
@@ -15,6 +15,7 @@ import msgspec
 
 from ops.store.engine import Database
 from ops.store.errors import Record, write_reports
+from ops.store.forgotten import without
 from ops.store.overflow import Overflow
 from shared.errors import StoreRejected, WireError
 from shared.failures import ErrorReport
@@ -86,8 +87,20 @@ def record_of(line: bytes) -> Record | None:
         raise WireError(f"no report in this line of a log: {exc}") from exc
 
 
-async def import_lines(database: Database, lines: Iterable[bytes], now: datetime) -> Imported:
+async def import_lines(
+    database: Database,
+    lines: Iterable[bytes],
+    now: datetime,
+    *,
+    forgotten: Collection[str] = (),
+) -> Imported:
     """Stores what lines say. A cancelled call has stored whole batches; again, it goes on.
+
+    Args:
+        database: that may be written.
+        lines: NDJSON.
+        now: for lines whose clock is not credible.
+        forgotten: digests of people and guilds who are taken out of them.
 
     Raises:
         StoreUnavailable: the database cannot now.
@@ -108,7 +121,7 @@ async def import_lines(database: Database, lines: Iterable[bytes], now: datetime
             others += record is None
             if record is not None:
                 records.append(record)
-        new, refused = await _store(database, records, now)
+        new, refused = await _store(database, without(records, forgotten), now)
         stored = len(records) - refused
         total = total.plus(Imported(records=stored, new=new, bad=bad + refused, others=others))
         await asyncio.sleep(0)
@@ -159,11 +172,18 @@ class FileShelf:
     Args:
         overflow: the files.
         database: where they belong.
+        forgotten: tells who was forgotten since they were written, as digests.
     """
 
-    def __init__(self, overflow: Overflow, database: Database) -> None:
+    def __init__(
+        self,
+        overflow: Overflow,
+        database: Database,
+        forgotten: Callable[[], Awaitable[frozenset[str]]],
+    ) -> None:
         self._overflow = overflow
         self._database = database
+        self._forgotten = forgotten
 
     async def keep(self, reports: Sequence[Record]) -> bool:
         """Puts reports on the disk; whether they are there now."""
@@ -187,7 +207,8 @@ class FileShelf:
                 lines = (await asyncio.to_thread(path.read_bytes)).splitlines()
             except FileNotFoundError:
                 continue  # another recorder was faster
-            done = await import_lines(self._database, lines, datetime.now(UTC))
+            gone = await self._forgotten()
+            done = await import_lines(self._database, lines, datetime.now(UTC), forgotten=gone)
             if done.bad:
                 await asyncio.to_thread(path.rename, path.with_suffix(".refused"))
             else:

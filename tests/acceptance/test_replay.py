@@ -125,6 +125,29 @@ async def test_two_replays_at_once_deliver_once(server: RedisServer):
         assert await home.records.state(f"{turn_id}.3") is None
 
 
+async def test_a_replay_waits_for_the_turn_that_runs_in_its_channel(server: RedisServer):
+    async with house(server.url, workers=2) as home:
+        old = await ask(home, 9, "invalid_key")
+        assert await ended(home, old) is TurnState.FAILED
+        new = await ask(home, 9, "plain@15")
+        async with asyncio.timeout(LIMIT_S):
+            while await home.records.state(new) is not TurnState.RUNNING:
+                await asyncio.sleep(0.02)
+        words = ("turns", "replay", old, "--with", "model=plain", "--yes", "-o", "json")
+        await asyncio.gather(*(turnfleet(home, server.url, *words) for _ in range(2)))
+        if await home.records.state(new) is TurnState.RUNNING:
+            assert await home.records.state(f"{old}.2") is TurnState.QUEUED
+        assert await ended(home, new) is TurnState.DONE
+        assert await ended(home, f"{old}.2") is TurnState.DONE
+        texts = [one.text for one in await said(home, 9)]
+        half = len(texts) // 2
+        assert half > 0
+        assert texts[:half] == texts[half:], "the same reply twice: one of each turn, in order"
+        replies = [one.reply_to for one in await said(home, 9) if one.reply_to]
+        assert replies == [int(new[1:]), int(old[1:])]
+        assert await home.records.state(f"{old}.3") is None
+
+
 async def test_a_replay_that_fails_has_its_own_error_and_generation(server: RedisServer):
     async with house(server.url, workers=1) as home:
         turn_id = await ask(home, 7, "invalid_key")

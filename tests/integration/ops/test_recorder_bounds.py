@@ -19,6 +19,7 @@ from ops.store.lines import FileShelf
 from ops.store.migrate import upgrade
 from ops.store.overflow import Overflow
 from ops.store.tables import error_groups, error_logs
+from shared.edges.forgetting import Kind, Subject
 from shared.edges.redis import connect
 from shared.edges.reporter import Reporter, stream_sender
 from shared.edges.spool import Spool
@@ -45,6 +46,10 @@ BOUND = 200_000
 def server() -> Iterator[RedisServer]:
     with running_server("redis") as server:
         yield server
+
+
+async def nobody() -> frozenset[str]:
+    return frozenset()
 
 
 class Outage:
@@ -74,7 +79,7 @@ class Outage:
             await upgrade(self.database)
 
         overflow = Overflow(folder) if folder else self.overflow
-        shelf = _Gated(self, FileShelf(overflow, self.database))
+        shelf = _Gated(self, FileShelf(overflow, self.database, nobody))
         return Recorder(
             *(reader, write, prepare),
             buried=self.keys.buried,
@@ -165,9 +170,22 @@ async def test_a_file_with_a_line_that_nobody_can_store_is_kept(outage: Outage):
     await upgrade(outage.database)
     lines = [encode_json(a_report()), encode_json(a_report(guild_id=2**63)), b"no json"]
     outage.overflow.keep([*lines, encode_json(a_report())])
-    await FileShelf(outage.overflow, outage.database).bring_back()
+    await FileShelf(outage.overflow, outage.database, nobody).bring_back()
     assert (await outage.count())[0] == 2
     assert outage.overflow.files() == []
+
+
+async def test_who_was_forgotten_meanwhile_does_not_come_back(outage: Outage):
+    await upgrade(outage.database)
+    outage.overflow.keep([encode_json(a_report(user_id=42)), encode_json(a_report(user_id=43))])
+
+    async def forgotten() -> frozenset[str]:
+        return frozenset({Subject(Kind.USER, 42).digest})
+
+    await FileShelf(outage.overflow, outage.database, forgotten).bring_back()
+    async with outage.database.begin() as connection:
+        users = await connection.execute(select(error_logs.c.user_id))
+        assert set(users.scalars()) == {None, 43}
 
 
 HOSTILE: dict[str, dict[str, object]] = {
