@@ -22,7 +22,8 @@ from ops.cli.doctor import Finding, Verdict
 from ops.cli.exits import Exit
 from ops.cli.output import Output, OutputFormat, print_records, say
 from shared import __version__
-from shared.config import Settings, load_settings
+from shared.config import Settings
+from shared.configuration.loading import load
 from shared.errors import ConfigError
 
 COLUMNS: Final = ("check", "verdict", "finding", "advice")
@@ -47,9 +48,9 @@ app = typer.Typer(
     help="Sets the Discord bot up and looks at it.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Channel = Annotated[
 app.add_typer(commands, name="commands")
 
+Channel = Annotated[
     int | None, typer.Option(help="A channel where the bot shall answer: may it?", min=1)
 ]
 
@@ -60,7 +61,7 @@ def doctor(output: Output = OutputFormat.TABLE, channel: Channel = None) -> None
 
     Ends with 2 when something fails, else with 0.
     """
-    findings = asyncio.run(examine(load_settings(os.environ), channel))
+    findings = asyncio.run(examine(load(os.environ).settings, channel))
     rows = [msgspec.structs.asdict(finding) for finding in findings]
     print_records(
         [{**row, "verdict": str(row["verdict"])} for row in rows], COLUMNS, output, empty=""
@@ -76,7 +77,7 @@ def invite_url(
     ] = None,
 ) -> None:
     """Prints the address that invites the bot to a server, with the rights that it needs."""
-    application_id = application or bot_id_of(load_settings(os.environ).discord_token or "")
+    application_id = application or bot_id_of(load(os.environ).settings.discord_token or "")
     if application_id is None:
         raise ConfigError(
             "TURNFLEET_DISCORD_TOKEN is not set or no token: set it, or give --application ID"
