@@ -15,6 +15,7 @@ from shared.segments import Segment, TurnDone, TurnFailed
 from shared.turns import Sampling, Target, TurnRequest
 from tests.support.doorman import Answer, Asked, Doorman
 from tests.support.turn_ports import (
+    NO_TOOLS,
     FreeOfCharge,
     KeepingReporter,
     PlayedPools,
@@ -26,7 +27,8 @@ from worker.edges.guard import guard_of
 from worker.edges.http import HttpEdge
 from worker.failures.accounts import Stop
 from worker.providers.requests import Endpoint, KeyedEndpoint
-from worker.turn.ports import TimeLimits
+from worker.turn.ports import TimeLimits, ToolsPort
+from worker.turn.tool_rounds import ToolLimits
 
 QUICK = TimeLimits(first_byte_s=1.0, between_chunks_s=1.0, whole_stream_s=2.0, turn_deadline_s=40)
 """Many turns run at once, perhaps on a busy machine: a beat of 0.1 s is far within."""
@@ -57,6 +59,11 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     def requests(self) -> list[str]:
         """The requests in short: model and key, and what was changed since the first."""
         return [one.name + _changes(one, self.asked[0]) for one in self.asked]
+
+    @property
+    def results(self) -> list[str]:
+        """What the model was told of its calls by the last request."""
+        return [one["content"] for one in self.asked[-1].body["messages"] if one["role"] == "tool"]
 
     @property
     def text(self) -> str:
@@ -118,6 +125,8 @@ async def play(
     place: str | None = None,
     stop: Stop | None = None,
     limits: TimeLimits = QUICK,
+    tools: ToolsPort = NO_TOOLS,
+    tool_limits: ToolLimits = ToolLimits(),  # noqa: B008 - frozen
 ) -> Played:
     """Runs a turn whose first model answers this; the second one answers whole.
 
@@ -131,6 +140,8 @@ async def play(
         place: where the first model is said to listen, instead of the doorman's.
         stop: what accounts say.
         limits: how long is waited for what.
+        tools: what is offered.
+        tool_limits: what may be spent on them.
     """
     man.answers[path, "first"] = answers
     here = man.url(path)
@@ -138,6 +149,7 @@ async def play(
     pools = _Places({provider: place or here, SECOND.provider: here}, *keys)
     outbox, reporter = RememberingOutbox(), KeepingReporter()
     loop = runner(http, reporter, keys=pools, limits=limits, may_supersede=True)
+    loop.tools, loop.tool_limits = tools, tool_limits
     loop.accounts = FreeOfCharge(stop)
     request = turn(
         target=Target(provider=provider, model="first"),
