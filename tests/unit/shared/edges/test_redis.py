@@ -56,7 +56,7 @@ async def test_good_urls_give_a_pool_that_waits(url: str, kind: type[Connection]
 
 async def test_a_blocking_read_may_take_longer_than_a_command():
     pool = connection_pool("redis://localhost", blocking=True)
-    assert pool.connection_kwargs["socket_timeout"] == 10.0
+    assert pool.connection_kwargs["socket_timeout"] == 7.0
 
 
 @pytest.mark.parametrize(("url", "words"), WRONG.items(), ids=WRONG)
