@@ -124,7 +124,7 @@ async def test_a_tool_that_ran_is_not_run_again_even_where_nothing_was_shown(
     (last,) = await out_entries(client, keys)
     assert isinstance(last.event, TurnFailed)
     assert (last.event.cause, last.event.count) == ("worker_lost", 0)
-    assert last.event.headline.endswith("A tool was running; it was not run a second time.")
+    assert last.event.headline == "notice.lost_in_tool"
 
 
 @pytest.mark.parametrize("shows", [False, True], ids=["silent", "shown"])

@@ -14,7 +14,7 @@ FAILED = TurnFailed(
     cause=Cause.INTERNAL_ERROR,
     category=FailureCategory.INTERNAL,
     count=-1,
-    headline="Something went wrong inside this bot.",
+    headline=f"failure.{Cause.INTERNAL_ERROR}",  # a key, which the gateway says
     fault=Fault.TURNFLEET,
 )
 """What a channel hears of a job that ended in an unforeseen way; -1 counts what was accepted."""
