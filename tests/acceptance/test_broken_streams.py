@@ -6,6 +6,7 @@ attempt.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 
@@ -24,6 +25,7 @@ from tests.support.doorman import (
     delta,
     doorman,
     event,
+    http,
     saying,
     stream,
 )
@@ -171,4 +173,19 @@ async def test_a_stream_that_breaks_after_its_end_is_whole(man: Doorman, edge: H
     whole = stream(delta(content=WHOLE), delta("stop"), Reset())
     turn = await play(man, edge, "whole", whole)
     assert turn.causes == []
+    assert turn.text == WHOLE
+
+
+def refuses(name: str) -> Answer:
+    error = {"message": f"Unsupported parameter: '{name}'", "param": name}
+    return http(400, json.dumps({"error": error}))
+
+
+async def test_a_vendor_may_refuse_one_parameter_after_the_other(man: Doorman, edge: HttpEdge):
+    turn = await play(man, edge, "picky", refuses("temperature"), refuses("stop"), saying())
+    first, second, third = (one.body for one in turn.asked)
+    assert {"temperature", "stop"} <= set(first)
+    assert "temperature" not in second
+    assert "stop" in second
+    assert not {"temperature", "stop"} & set(third)
     assert turn.text == WHOLE

@@ -154,7 +154,7 @@ async def play(
     request = turn(
         target=Target(provider=provider, model="first"),
         fallbacks=(SECOND,) if chain else (),
-        sampling=Sampling(temperature=0.5),
+        sampling=Sampling(temperature=0.5, stop=("###",)),
     )
     await loop.run(msgspec.structs.replace(request, messages=TALK), outbox, asyncio.Event())
     ((end, _),) = outbox.ends

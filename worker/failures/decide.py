@@ -54,6 +54,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         may_supersede: shown text may be replaced (a setting; no tool ran since; the turn is young).
         keys_left: other keys of the pool that are not cooling down.
         fallbacks_left: further models of the chain.
+        without: parameters that the asked request left out; a vendor may refuse one by one.
         done: actions that this turn has used; repairs are tried once, a retry once before the next
             model of the chain.
     """
@@ -63,6 +64,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     may_supersede: bool = True
     keys_left: int = 0
     fallbacks_left: int = 0
+    without: frozenset[str] = frozenset()
     done: frozenset[Action] = frozenset()
 
 
@@ -117,7 +119,7 @@ OWN_PLANS: dict[Cause, tuple[Action, ...]] = {
 }
 """Causes that their family's plan does not suit."""
 
-_ONCE = frozenset({Action.LOWER_MAX_TOKENS, Action.TRIM_HISTORY, Action.DROP_PARAMETER})
+_ONCE = frozenset({Action.LOWER_MAX_TOKENS, Action.TRIM_HISTORY})
 
 
 def decide(error: ProviderError, situation: Situation, *, jitter: float = 0.0) -> Decision:
@@ -168,7 +170,7 @@ def _is_open(action: Action, error: ProviderError, situation: Situation) -> bool
         case Action.LOWER_MAX_TOKENS:
             return bool(error.affordable_tokens)
         case Action.DROP_PARAMETER:
-            return error.parameter is not None
+            return error.parameter is not None and error.parameter not in situation.without
         case Action.TRIM_HISTORY | Action.GIVE_UP:
             return True
         case _:

@@ -92,6 +92,7 @@ class Plan:
             may_supersede=self._may_supersede,
             keys_left=other_keys,
             fallbacks_left=len(self._fallbacks),
+            without=self.question.without,
             done=self._done | untrimmable,
         )
         decision = decide(error, situation, jitter=jitter)

@@ -101,11 +101,14 @@ def test_output_is_lowered_to_what_the_balance_pays_and_once():
     assert (again.action, again.max_tokens) == (Action.ROTATE_KEY, None)
 
 
-def test_a_refused_parameter_is_left_out_once():
+def test_each_refused_parameter_is_left_out_once():
     failed = error(Cause.INVALID_REQUEST, parameter="top_p")
     assert decide(failed, RICH).parameter == "top_p"
-    done = Situation(done=frozenset({Action.DROP_PARAMETER}))
-    assert decide(failed, done).action is Action.GIVE_UP
+    done = frozenset({Action.DROP_PARAMETER})
+    other = Situation(done=done, without=frozenset({"temperature"}))
+    assert decide(failed, other).parameter == "top_p"
+    same = Situation(done=done, without=frozenset({"top_p"}))
+    assert decide(failed, same).action is Action.GIVE_UP
 
 
 def test_shown_text_is_superseded_or_stays():
