@@ -16,6 +16,8 @@ _UNSAFE: Final = (
 )
 _UNSAFE_CHAR: Final = re.compile(f"[{_UNSAFE}]")
 _FORMULA: Final = re.compile(r"^[\s]*[=+\-@\t\r]")
+CSV_CELL_CHARS: Final = 32_000
+"""Spreadsheets take 32,767 characters a cell and lose or refuse the rest; NDJSON has all of it."""
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -33,6 +35,8 @@ def one_line(text: str, limit_chars: int) -> str:
 def csv_cell(text: str) -> str:
     """The text as a cell that no spreadsheet takes for a formula (OWASP, CSV injection)."""
     safe = plain(text)
+    if len(safe) > CSV_CELL_CHARS:
+        safe = safe[:CSV_CELL_CHARS] + "\u2026"
     return f"'{safe}" if _FORMULA.match(safe) else safe
 
 

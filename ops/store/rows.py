@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
 from ops.store.fingerprint import GROUP_VERSION, group_hash
-from shared.failures import ErrorReport, Severity
-from shared.redaction import clean, redact_value
+from shared.failures import STACK_CHARS, ErrorReport, Severity
+from shared.redaction import clean, clip, redact_value
 from shared.summaries import TurnSummary
 from shared.turns import AttemptUsage, CostSource, Target, TurnState
 
@@ -76,8 +76,8 @@ def error_row(report: ErrorReport, received: datetime) -> Row:
         "category": report.category.value,
         "fault": report.fault.value,
         "group_hash": group_hash(report),
-        "error_message": clean(report.message),
-        "stack_trace": _cleaned(report.stack_trace),
+        "error_message": clip(clean(report.message), STACK_CHARS),
+        "stack_trace": report.stack_trace and clip(clean(report.stack_trace), STACK_CHARS),
         "retryable": int(report.retryable),
         "credential_source": source.value if source else None,
         "worker_id": clean(report.worker_id or ""),
