@@ -87,7 +87,7 @@ def reading_of(prompt: Prompt, settled: Settled) -> Reading:
         before=prompt.message_id,
         context=settled.context,
         messages=settled.history_messages,
-        reply_to=None if replied is None else replied.id,
+        reply_to=prompt.reply_to if replied is None else replied.id,
         author=prompt.author if prompt.guild_id is not None else "",
         own_name=prompt.own_name if persona is None else persona.name,
         members=members,
@@ -105,7 +105,7 @@ def remembered_of(prompt: Prompt) -> Remembered:
         user_id=prompt.user_id,
         text=readable(prompt.text, dict(prompt.names)),
         author=prompt.author,
-        reply_to=None if prompt.replied is None else prompt.replied.id,
+        reply_to=prompt.reply_to if prompt.replied is None else prompt.replied.id,
         attachments=prompt.attachments,
     )
 

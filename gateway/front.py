@@ -45,7 +45,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[tuple[int, str], ...] = ()
     """Who is mentioned in the text, by id."""
     replied: Remembered | None = None
-    """The message that it answers."""
+    """The message that it answers, where the front brings it along."""
+    reply_to: int | None = None
+    """Its id, where the front knows no more."""
     attachments: tuple[Attachment, ...] = ()
     is_age_restricted: bool = False
     """Written in a channel that is marked so."""

@@ -178,6 +178,7 @@ def _prompt_of(prompt: LocalPrompt) -> Prompt:
         user_id=message.user_id,
         guild_id=message.guild_id,
         text=message.text,
+        reply_to=message.reply_to,
         mentions_bot=True,
         target=message.target,
         locale=message.locale,

@@ -64,6 +64,12 @@ def test_what_a_turn_reads():
     assert reading_of(PROMPT, guarded).speakers == ("Ann", "Bea")
 
 
+def test_a_front_that_knows_only_the_id_of_what_is_answered():
+    prompt = msgspec.structs.replace(PROMPT, replied=None, reply_to=4)
+    assert reading_of(prompt, Settled(target=TARGET)).reply_to == 4
+    assert remembered_of(prompt).reply_to == 4
+
+
 def test_a_name_that_two_people_have_names_nobody():
     prompt = msgspec.structs.replace(PROMPT, author="Bea", text="<:wave:12> <a:dance:13>")
     reading = reading_of(prompt, Settled(target=TARGET))
