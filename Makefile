@@ -84,6 +84,7 @@ image-digest:  ## Print the digest of the base image, for PYTHON_IMAGE; needs Do
 	@docker buildx imagetools inspect "$$(sed -n 's/^ARG PYTHON_IMAGE=//p' Dockerfile)" --format '{{.Name}}@{{.Manifest.Digest}}'
 
 compose-up: install  ## Make secrets/ if there is none, and start everything with Docker Compose.
+	test -e turnfleet.toml || cp k8s/base/turnfleet.toml turnfleet.toml
 	$(BIN)/turnfleet secrets secrets
 	TURNFLEET_SECRETS_GID=$$(id -g) docker compose up --detach --build
 

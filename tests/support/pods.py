@@ -71,6 +71,8 @@ class Pod:
             return secrets / str(volume["secret"]["secretName"]).removeprefix("turnfleet-")
         path = self._home / str(volume["name"])
         path.mkdir()
+        if "configMap" in volume:  # the one of a file, which kustomize makes
+            path.joinpath("turnfleet.toml").write_bytes((K8S / "base/turnfleet.toml").read_bytes())
         return path
 
     def run_init(self) -> None:

@@ -195,7 +195,7 @@ def test_a_pod_gets_the_secrets_of_its_own_kind_and_no_others(name: str):
     held = [one["secret"] for one in volumes if "secret" in one]
     assert [one["secretName"] for one in held] == [f"turnfleet-{Role(name)}"]
     assert all(one["defaultMode"] == 0o440 for one in held)
-    mounts = [one for one in COMPOSE["services"][name]["volumes"] if one.startswith("./")]
+    mounts = [one for one in COMPOSE["services"][name]["volumes"] if one.startswith("./secrets")]
     assert mounts == [f"./secrets/{Role(name)}:/run/secrets/turnfleet:ro"]
     assert "secretRef" not in json.dumps(spec_of(name))
 
