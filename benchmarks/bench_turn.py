@@ -57,6 +57,7 @@ async def ours(workers: int, levels: Sequence[int]) -> list[Level]:
                 "FRONT": "discord",
                 "DISCORD_TOKEN": discord.token,
                 "DISCORD_REST_URL": discord.rest_url,
+                "DISCORD_REQUESTS_PER_S": "100000",
                 "MODEL": MODEL,
                 "SLOTS": "250",
                 "ALLOW_UNSAFE_REDIS": "true",
