@@ -9,8 +9,9 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from shared.configuration.schema import Budget, BudgetScope
 from shared.configuration.spending import Account, Spent
-from shared.edges.redis import within
+from shared.edges.redis import translated, within
 from shared.edges.scripting import Script
 from shared.keys import SPEND_TTL_MS, SPENT_MARK_TTL_MS, Keys
 from shared.turns import AttemptToken
@@ -61,6 +62,19 @@ class Spending:
             grown = Spent(own_nanos=nanos, own_tokens=tokens)
         pairs = [after[self._key(account)] for account in accounts]
         return [(_less(now, grown) if is_new else now, now) for is_new, now in pairs]
+
+    async def owners(self, budget: Budget, span: str) -> list[Account]:
+        """The accounts of a budget that have spent anything; a look at every key, for operators."""
+        if budget.id != "*" or budget.scope is BudgetScope.ALL:
+            return [Account(budget=budget, owner=budget.id, span=span)]
+        pattern = self._keys.spend(budget.scope, "*", span)
+        head, _, tail = self._keys.spend(budget.scope, "\0", span).partition("\0")
+        found = []
+        with translated():
+            async for key in self._redis.scan_iter(match=pattern, count=500):
+                owner = key.decode().removeprefix(head).removesuffix(tail)
+                found.append(Account(budget=budget, owner=owner, span=span))
+        return sorted(found, key=lambda one: one.owner)
 
     def _key(self, account: Account) -> str:
         return self._keys.spend(account.budget.scope, account.owner, account.span)
