@@ -25,7 +25,6 @@ MEASUREMENTS = (
     "bench_pickup",
     "bench_fleet",
     "bench_added_time",
-    "bench_triage",
     "bench_turn",
     "bench_triage",
 )
