@@ -46,7 +46,9 @@ def guarded_server(flavor: str, directory: Path, keys: Keys | None = None) -> It
     digests = {role: [digest_of(Secret(PASSWORD))] for role in Role}
     file.write_text(acl_file(keys or Keys(), digests) + ADMIN, encoding="ascii")
     with running_server(flavor, aclfile=str(file)) as server:
-        yield Guarded(server)
+        guarded = Guarded(server)
+        guarded.refused()  # whoever waited for the start came without a name
+        yield guarded
 
 
 def _text(value: bytes | str) -> str:
