@@ -145,23 +145,29 @@ for _, tid in ipairs(redis.call('ZRANGE', WAITING, 0, -1)) do
   end
 end
 
--- Each queue in one place, as `lanes` says.
+-- Each queue in one place, as `lanes` says. One walk over the lists: they may be thousands.
+local listed, parked = {}, {}
+for list in pairs(lists) do
+  local _, s = split(list)
+  for _, lane in ipairs(redis.call('LRANGE', PREFIX .. 'guild:' .. list, 0, -1)) do
+    more(listed, lane .. s)
+  end
+end
+for _, entry in pairs(pairs_of(PARKED)) do
+  local name = string.match(entry, '^[^|]*|(.*)$')
+  if not parked[name] then
+    parked[name] = {}
+    for _, one in ipairs(redis.call('LRANGE', parked_key(name), 0, -1)) do parked[name][one] = true end
+  end
+end
 for queue in pairs(queues) do
   local lane, s = split(queue)
   local head = redis.call('LINDEX', lane_key(lane, s), 0)
   local guild = head and redis.call('HGET', turn_key(head), 'guild')
-  local places, parking = 0, redis.call('HGET', PARKED, queue)
-  for list in pairs(lists) do
-    local _, kind = split(list)
-    if kind == s then
-      for _, other in ipairs(redis.call('LRANGE', PREFIX .. 'guild:' .. list, 0, -1)) do
-        if other == lane then places = places + 1 end
-      end
-    end
-  end
+  local places, parking = listed[queue] or 0, redis.call('HGET', PARKED, queue)
   if parking then
     local owner, name = string.match(parking, '^([^|]*)|(.*)$')
-    if redis.call('LPOS', parked_key(name), owner .. '|' .. queue) then places = places + 1 end
+    if parked[name][owner .. '|' .. queue] then places = places + 1 end
   end
   local should = head and not locks[lane] and 1 or 0
   local is_late = should == 1 and (waits[head] or 0) <= now -- the next reaper ends it

@@ -67,6 +67,18 @@ async def test_a_deaf_worker_is_not_alive(
             assert list(await readiness(fleet.worker, dead_end)) == ["redis"]
 
 
+async def test_a_full_server_makes_no_worker_deaf(start: Start, client: Redis):
+    """It answers, if with a refusal; a restart of the worker would mend nothing."""
+    async with start(answer) as fleet:
+        await client.config_set("maxmemory", "1")
+        try:
+            before_s = fleet.worker.looked_s = fleet.worker.looked_s - 100.0
+            await until(lambda: fleet.worker.looked_s > before_s + 99.0)
+            assert await living(fleet.worker, client) == {}
+        finally:
+            await client.config_set("maxmemory", "0")
+
+
 async def test_a_late_loop_is_not_alive(start: Start, client: Redis):
     async with start(answer, beat_s=3600) as fleet:
         fleet.worker.loop_lag_s = 7.0

@@ -219,6 +219,8 @@ class FleetWorker(Worker):
             except StoreError as exc:
                 # The next try uses the same id: this one may have got through.
                 self.outage.began(exc)
+                if not isinstance(exc, StoreUnavailable):
+                    self.looked_s = time.monotonic()  # answered, if with a refusal
                 return
             self._claim_id = new_claim()
             self.outage.ended()
