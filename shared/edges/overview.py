@@ -164,8 +164,8 @@ class Overview:
     async def audit(self, *, repair: bool = False) -> list[Finding]:
         """Compares counters and lists with the turns; with `repair`, puts them right.
 
-        The look at all keys goes on beside the fleet's work, the comparison is one step, which takes
-        the server some tens of milliseconds per thousand turns.
+        The look at all keys goes on beside the fleet's work. The comparison is one step, which
+        takes the server some tens of milliseconds per thousand turns.
         """
         names = [name async for name in self._names()]
         args: list[str | bytes | int] = [int(repair), *names]
