@@ -92,7 +92,7 @@ async def test_expected_failures_have_a_cause_that_says_nothing_of_upstream(data
         True,
     )
     assert secret not in first.title
-    now = NOW + timedelta(seconds=5)
+    now = datetime.now(UTC) + timedelta(seconds=1)
     (spike,) = await spikes(database, now=now, window=timedelta(minutes=10), factor=3)
     assert (spike.error_type, spike.errors, spike.is_expected) == ("overloaded", 12, True)
     hours = await hourly(database, [first.group_hash], now)
