@@ -1,23 +1,30 @@
-"""Turns that concern one another, through the whole house: follow-ups, and replies that go on."""
+"""Stories of turns through the whole house: real processes, one slot, the rehearsal provider.
+
+Follow-ups, replies that go on, and a provider in trouble.
+"""
 
 import asyncio
 import json
 import os
 import sys
+import time
 from typing import Any
 
 import httpx
 import pytest
 
+from ops.rehearsal.scenarios import Say, load_scenarios
 from shared.continuing import GO_ON
 from shared.edges.local_channel import local_turn_id
 from shared.edges.records import TurnRecord
-from shared.segments import TurnDone
-from shared.turns import StopReason, Target, TurnState
+from shared.messages import Message, Role
+from shared.segments import TurnDone, TurnFailed
+from shared.turns import Front, Route, StopReason, Target, TurnRequest, TurnState
 from tests.support.house import House, house
 from tests.support.servers import flavors, running_server
 
 REPLY_S = 60.0
+PLAIN = "".join(beat.text for beat in load_scenarios()["plain"].beats if isinstance(beat, Say))
 
 pytestmark = pytest.mark.slow
 
@@ -63,11 +70,20 @@ async def turnfleet(home: House, url: str, *words: str) -> Any:
     return process.returncode, json.loads(out) if out else None
 
 
-async def test_further_turns():
+async def test_stories_of_turns():
     with running_server(flavors()[0]) as server:
-        async with house(server.url, workers=1, FOLLOW_UP="replace") as home:
+        async with house(
+            server.url,
+            workers=1,
+            FOLLOW_UP="replace",
+            FIRST_BYTE_S="1",
+            BETWEEN_CHUNKS_S="1",
+            SLOTS="1",
+        ) as home:
             await a_reply_that_was_cut_off_goes_on(home, server.url)
             await a_prompt_replaces_what_its_user_asked_before(home)
+            await a_silent_provider_frees_its_slot(home)
+            await a_break_after_shown_text_ends_with_one_whole_reply(home)
 
 
 async def a_reply_that_was_cut_off_goes_on(home: House, url: str) -> None:
@@ -107,3 +123,32 @@ async def a_prompt_replaces_what_its_user_asked_before(home: House) -> None:
     }
     texts = await delivered(home, 2)
     assert texts.count("-# Stopped for your next message.") == 1
+
+
+async def a_silent_provider_frees_its_slot(home: House) -> None:
+    silent = await ask(home, 3, "hello?", "silent")
+    after = await ask(home, 4, "and you?", "plain@0", user=2)
+    record = await ended(home, silent)
+    assert record.state is TurnState.FAILED
+    assert isinstance(record.event, TurnFailed)
+    assert record.event.cause == "network_timeout"
+    assert (await ended(home, after)).state is TurnState.DONE
+    assert "\n\n".join(await delivered(home, 4)).split() == PLAIN.split()
+
+
+async def a_break_after_shown_text_ends_with_one_whole_reply(home: House) -> None:
+    request = TurnRequest(
+        turn_id="l29",
+        route=Route(front=Front.LOCAL, channel_id=5, user_id=1, guild_id=7),
+        target=Target(provider="rehearsal", model="cut"),
+        fallbacks=(Target(provider="rehearsal", model="plain@0"),),
+        messages=[Message(role=Role.USER, content="tell me")],
+        created_ms=time.time_ns() // 1_000_000,
+    )
+    await home.queue.admit(request)
+    record = await ended(home, "l29")
+    assert isinstance(record.event, TurnDone)
+    assert (record.state, record.attempt) == (TurnState.DONE, 2)
+    *said, note = await delivered(home, 5)
+    assert "\n\n".join(said).split() == PLAIN.split()
+    assert note.startswith("-# ")  # that another model answered
