@@ -52,7 +52,7 @@ class Inward(msgspec.Struct, frozen=True, kw_only=True):
             asking=Asking(intake, details, self.texts),
             turns=TurnDesk(turns, self.texts),
             details=DetailsDesk(details, turns, choices, self.texts),
-            keys=KeyDesk(vault, self._knows, self.texts, time.time),
+            keys=KeyDesk(vault, store, self._knows, self.texts, time.time),
             choices=ChoiceDesk(
                 store,
                 choices,

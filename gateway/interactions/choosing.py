@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from gateway.asks import Answers, Ask, Caller
+from gateway.interactions.keys import shown
 from gateway.interactions.ports import Memory, Spendings, Vault
 from shared.configuration.choices import (
     Choices,
@@ -91,19 +92,19 @@ class ChoiceDesk:
         configuration = self._configuration()
         target = target_named(configuration, name)
         is_known = name in configuration.routes or name in configuration.models
-        if name != DEFAULT and (target is None or not (is_known or scope is Scope.USER)):
-            names = [*configuration.routes, *configuration.models]
-            await self._unknown(ask, answers, names)
+        if name != DEFAULT and target is None:
+            await self._unknown(ask, answers, [*configuration.routes, *configuration.models])
             return
         if not may_choose(caller, scope):
             await self._say(ask, answers, "ask.forbidden")
             return
-        if scope is Scope.USER and target is not None and caller.guild_id is not None:
-            owners = ((CredentialSource.PERSONAL.value, caller.user_id),)
-            kept = await self._vault.of(owners)
-            if target.provider not in [one.ref.provider for one in kept]:
-                await self._say(ask, answers, "ask.needs_own_key", provider=target.provider)
-                return
+        # What the file names the operator pays for, where a server chose it. All else has its price
+        # on the key of who wants it: else a member could choose the dearest model there is.
+        needs_key = target is not None and (scope is Scope.USER or not is_known)
+        if target and needs_key and not await self._has_key(caller, scope, target.provider):
+            key = "ask.needs_own_key" if scope is Scope.USER else "ask.needs_server_key"
+            await self._say(ask, answers, key, provider=shown(target.provider))
+            return
         await self._change(scope, owner, model=None if name == DEFAULT else name)
         key = "ask.model_default" if name == DEFAULT else "ask.model_chosen"
         await self._say(ask, answers, key, name=name)
@@ -166,6 +167,13 @@ class ChoiceDesk:
             await self._say(ask, answers, "ask.no_budget")
             return
         await answers.whisper("\n".join(lines))
+
+    async def _has_key(self, caller: Caller, scope: Scope, provider: str) -> bool:
+        """Whether who chooses a model has a key for it: the person, or the server."""
+        owner = (CredentialSource.PERSONAL.value, caller.user_id)
+        if scope is not Scope.USER:
+            owner = (CredentialSource.SERVER.value, caller.guild_id or 0)
+        return provider in [one.ref.provider for one in await self._vault.of((owner,))]
 
     async def _tell_model(self, ask: Ask, answers: Answers) -> None:
         settled = await self._settled(ask.caller)

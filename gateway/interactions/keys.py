@@ -9,8 +9,11 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from gateway.asks import Answers, Ask, Caller, Field, Form
 from gateway.interactions.ports import Vault
+from shared.configuration.choices import ChoicesStorePort, Scope
 from shared.errors import CredentialError
 from shared.i18n import Texts
 from shared.sealed import MAX_KEY_CHARS, CredentialRef
@@ -34,6 +37,7 @@ class KeyDesk:
 
     Args:
         vault: where boxes are kept.
+        store: what people chose: a model of one's own goes with the key that it ran on.
         knows: whether a provider is one that a key can be for.
         texts: the catalogs.
         now_s: seconds since the epoch.
@@ -42,11 +46,13 @@ class KeyDesk:
     def __init__(
         self,
         vault: Vault,
+        store: ChoicesStorePort,
         knows: Callable[[str], bool],
         texts: Texts,
         now_s: Callable[[], float],
     ) -> None:
         self._vault = vault
+        self._store = store
         self._knows = knows
         self._texts = texts
         self._now_s = now_s
@@ -116,6 +122,7 @@ class KeyDesk:
             was_there = False
         else:
             was_there = await self._vault.revoke(ref, actor_of(ask.caller))
+            await self._drop_model(ref.scope, ref.owner_id)
         said = "ask.key_removed" if was_there else "ask.no_key"
         await answers.whisper(self._texts.text(said, locale, provider=shown(provider)))
 
@@ -123,6 +130,8 @@ class KeyDesk:
         """`/key use`: leaves the person's own keys unused, or uses them again."""
         is_paused = ask.values.get("own") == "off"
         await self._vault.pause(ask.caller.user_id, is_paused=is_paused)
+        if is_paused:
+            await self._drop_model(CredentialSource.PERSONAL, ask.caller.user_id)
         said = "ask.key_off" if is_paused else "ask.key_on"
         await answers.whisper(self._texts.text(said, ask.caller.locale))
 
@@ -146,6 +155,14 @@ class KeyDesk:
         if lines and await self._vault.is_paused(caller.user_id):
             lines.append(self._texts.text("ask.key_off", locale))
         await answers.whisper("\n".join(lines) or self._texts.text("ask.no_keys", locale))
+
+    async def _drop_model(self, source: CredentialSource, owner: int) -> None:
+        """Takes a person's own model back: without the key others would pay for it."""
+        if source is CredentialSource.PERSONAL:
+            chosen = await self._store.read(Scope.USER, owner)
+            if chosen.model is not None:
+                kept = msgspec.structs.replace(chosen, model=None)
+                await self._store.write(Scope.USER, owner, kept)
 
     def _refusal(self, caller: Caller, scope: CredentialSource, provider: str) -> str | None:
         if not self._vault.takes_keys:

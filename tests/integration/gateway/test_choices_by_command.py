@@ -69,6 +69,12 @@ async def test_what_is_chosen_holds_from_the_next_prompt_on(server, tmp_path: Pa
         assert "`usual`, `fast`, `careful`" in await heard(place, "model")
         unknown = await heard(place, "model", name="nonsense", scope="server", rights=MANAGER)
         assert unknown == says("ask.unknown_name", names="`usual`, `fast`, `careful`")
+        dear = {"name": "openai/gpt-dear", "scope": "server"}
+        assert await heard(place, "model", rights=MANAGER, **dear) == says(
+            "ask.needs_server_key", provider="openai"
+        )
+        direct = await place.command("model", channel=place.direct, name="openai/gpt-dear")
+        assert direct.texts == [says("ask.needs_own_key", provider="openai")]
         await heard(place, "model", name="usual", scope="server", rights=MANAGER)
         assert (await answering(place))[0].model == "claude-careful"
 
@@ -82,6 +88,12 @@ async def test_what_is_chosen_holds_from_the_next_prompt_on(server, tmp_path: Pa
         assert await heard(place, "model", name="fast") == says("ask.model_chosen", name="fast")
         assert (await answering(place))[0].model == "gpt-fast"
         assert (await answering(place, "bob"))[0].model == "claude-careful"
+        await heard(place, "key use", own="off")
+        assert (await answering(place))[0].model == "claude-careful"
+        await heard(place, "key use", own="on")
+        assert (await answering(place))[0].model == "claude-careful"
+        await heard(place, "model", name="openai/gpt-unnamed")
+        assert (await answering(place))[0].model == "gpt-unnamed"
         assert await heard(place, "model", name="default") == says("ask.model_default")
         assert (await answering(place))[0].model == "claude-careful"
 
