@@ -70,6 +70,8 @@ SPENT_MARK_TTL_MS: Final = 48 * 3_600_000
 """That an attempt was added to the budgets: as long as a turn's record can live."""
 HISTORY_TTL_MS: Final = 24 * 3_600_000
 """A channel's latest messages after the last one: a conversation is over after a night."""
+OVERHEARD_TTL_MS: Final = 3_600_000
+"""The same where the bot is not spoken with: who calls it means the talk of this hour."""
 DETAILS_TTL_MS: Final = 72 * 3_600_000
 """What replies noted for later turns, at most; guilds may keep less."""
 CONTEXT_START_TTL_MS: Final = 7 * 24 * 3_600_000

@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 
+from gateway.addressing import is_addressed
 from gateway.context import remembered_of
 from gateway.front import (
     Button,
@@ -47,10 +48,14 @@ class ChannelMemory:
 
     async def seen(self, prompt: Prompt) -> None:
         """Keeps a person's message, and the one that it answers."""
-        if prompt.replied is not None:
-            await self._try(self._history.remember(prompt.channel_id, prompt.replied))
-        if prompt.text.strip() or prompt.attachments:
-            await self._try(self._history.remember(prompt.channel_id, remembered_of(prompt)))
+        said = [remembered_of(prompt)] if prompt.text.strip() or prompt.attachments else []
+        is_with_bot = is_addressed(prompt)
+        if prompt.replied is not None and is_with_bot:
+            said.insert(0, prompt.replied)
+        for message in said:
+            await self._try(
+                self._history.remember(prompt.channel_id, message, is_with_bot=is_with_bot)
+            )
 
     async def changed(self, change: Change) -> None:
         """Follows an edit or a deletion."""

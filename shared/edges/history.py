@@ -13,18 +13,22 @@ from redis.asyncio import Redis
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.history import Remembered
-from shared.keys import DETAILS_TTL_MS, HISTORY_TTL_MS, Keys
+from shared.keys import DETAILS_TTL_MS, HISTORY_TTL_MS, OVERHEARD_TTL_MS, Keys
 from shared.logs import fields
 
 logger = logging.getLogger(__name__)
 
 MAX_MESSAGES: Final = 200
 """Of a channel: the most that a guild may let a model read."""
+MAX_OVERHEARD: Final = 20
+"""Of a channel where nobody speaks with the bot: what was said just before it is called."""
 MAX_TEXT_CHARS: Final = 4_000
 """Of a message: Discord's limit for those who pay."""
 MAX_NOTES: Final = 8
 """Notes of replies that are kept for a channel."""
 MAX_NOTE_CHARS: Final = 2_000
+
+_WITH_BOT: Final = b"with_bot"
 
 _decode = msgspec.json.Decoder(Remembered).decode
 _encode = msgspec.json.Encoder().encode
@@ -38,14 +42,26 @@ class ChannelHistory:
         self._keys = keys
         self._remember = Script(redis, "remember")
 
-    async def remember(self, channel_id: int, message: Remembered) -> None:
-        """Keeps a message, once; the newest version of it stands."""
+    async def remember(
+        self, channel_id: int, message: Remembered, *, is_with_bot: bool = True
+    ) -> None:
+        """Keeps a message, once; the newest version of it stands.
+
+        Args:
+            channel_id: where it was said.
+            message: what was said.
+            is_with_bot: it is to the bot, or the bot's. Where none is, little is kept and not long:
+                most channels that a bot can read never speak with it.
+        """
         kept = msgspec.structs.replace(message, text=message.text[:MAX_TEXT_CHARS])
         args: list[str | bytes | int] = [
             str(message.id),
             _encode(kept),
             MAX_MESSAGES,
             HISTORY_TTL_MS,
+            MAX_OVERHEARD,
+            OVERHEARD_TTL_MS,
+            int(is_with_bot),
         ]
         await within(self._remember([self._keys.history(channel_id)], args))
 
@@ -54,7 +70,8 @@ class ChannelHistory:
         key = self._keys.history(channel_id)
         found: bytes | None = await within(self._redis.hget(key, str(message_id)))
         if found is not None and (message := _message(found)) is not None:
-            await self.remember(channel_id, msgspec.structs.replace(message, text=text))
+            changed = msgspec.structs.replace(message, text=text)
+            await self.remember(channel_id, changed, is_with_bot=False)
 
     async def forget(self, channel_id: int, *message_ids: int) -> None:
         """Takes messages out."""
@@ -65,10 +82,11 @@ class ChannelHistory:
     async def read(self, channel_id: int, *, before: int) -> list[Remembered]:
         """What was said before a message, oldest first, from where the channel began afresh."""
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hvals(self._keys.history(channel_id))
+            pipe.hgetall(self._keys.history(channel_id))
             pipe.get(self._keys.context_start(channel_id))
-            found: tuple[list[bytes], bytes | None] = await within(pipe.execute())
-        texts, start = found[0], int(found[1] or 0)
+            found: tuple[dict[bytes, bytes], bytes | None] = await within(pipe.execute())
+        texts = [text for name, text in found[0].items() if name != _WITH_BOT]
+        start = int(found[1] or 0)
         messages = [message for text in texts if (message := _message(text)) is not None]
         return sorted((one for one in messages if start < one.id < before), key=lambda one: one.id)
 

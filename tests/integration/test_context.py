@@ -13,10 +13,10 @@ from gateway.edges.channel_memory import ChannelMemory, RememberingVoice
 from gateway.front import OutgoingMessage, PromptEdited, PromptsDeleted, Sent
 from shared.config import Settings
 from shared.configuration.loading import Loaded
-from shared.edges.history import MAX_MESSAGES, ChannelHistory
+from shared.edges.history import MAX_MESSAGES, MAX_OVERHEARD, ChannelHistory
 from shared.edges.redis import connect
 from shared.history import Attachment, Context, Reading, Remembered
-from shared.keys import Keys
+from shared.keys import OVERHEARD_TTL_MS, Keys
 from shared.messages import ImageBlock, TextBlock
 from shared.turns import Front, Route, Target, TurnOutcome, TurnRequest, TurnState
 from tests.support.channel import MemoryFront
@@ -94,6 +94,20 @@ async def test_a_channel_keeps_its_latest_messages_in_order_and_begins_afresh(re
     await redis.set(KEYS.context_start(1), first + 215)
     found = await history.read(1, before=first + 218)
     assert [one.text for one in found] == ["216", "217"]
+
+
+async def test_a_channel_that_does_not_speak_with_the_bot_is_hardly_remembered(redis: Redis):
+    history = ChannelHistory(redis, KEYS)
+    for number in range(1, 41):
+        await history.remember(9, said(number, str(number)), is_with_bot=False)
+    assert len(await history.read(9, before=100)) == MAX_OVERHEARD
+    assert await redis.pttl(KEYS.history(9)) <= OVERHEARD_TTL_MS
+    await history.remember(9, said(41, "to the bot"))
+    for number in range(42, 82):
+        await history.remember(9, said(number, str(number)), is_with_bot=False)
+    found = await history.read(9, before=100)
+    assert len(found) == MAX_OVERHEARD + 41
+    assert await redis.pttl(KEYS.history(9)) > OVERHEARD_TTL_MS
 
 
 async def test_edits_deletions_notices_and_superseded_text(redis: Redis):
