@@ -19,6 +19,11 @@ RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --whe
     && /opt/turnfleet/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl
 
 FROM ${PYTHON_IMAGE} AS runtime
+# What tables are drawn with; what the release has is right, whichever build of it.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends fonts-dejavu-core fonts-noto-cjk fonts-noto-color-emoji \
+    && rm -rf /var/lib/apt/lists/*
 # Named volumes inherit this owner; otherwise the unprivileged process could not write its spool.
 RUN groupadd --gid 10001 turnfleet \
     && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin turnfleet \

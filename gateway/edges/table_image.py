@@ -10,8 +10,11 @@ import asyncio
 import contextlib
 import logging
 import multiprocessing
+import os
+import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from multiprocessing.connection import wait
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -75,7 +78,9 @@ class PoolPainter:
         if self._pool is None:
             # A fork would copy the loop and its sockets.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context)
+            self._pool = ProcessPoolExecutor(
+                max_workers=1, mp_context=context, initializer=end_with_parent
+            )
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(DRAW_TIMEOUT_S):
@@ -96,6 +101,19 @@ class PoolPainter:
             for process in list((pool._processes or {}).values()):  # it has no way to stop one
                 process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def end_with_parent() -> None:
+    """Ends this process when its parent is gone, however that ended: a pool would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(0)
+
+    threading.Thread(target=watch, name="parent watch", daemon=True).start()
 
 
 def find_fonts(directories: tuple[str, ...] = FONT_DIRS) -> Fonts:

@@ -2,6 +2,11 @@
 
 import doctest
 import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -142,6 +147,44 @@ async def test_tables_are_drawn_beside_the_loop_and_the_process_ends():
         assert png.startswith(b"\x89PNG")
         assert await painter.paint("no table") is None
     assert await NoPainter().paint(table("one")) is None
+
+
+KILLED = """
+import asyncio, os, signal
+from gateway.edges.table_image import Fonts, PoolPainter
+
+async def main():
+    painter = PoolPainter(Fonts())
+    assert await painter.paint("| a |\\n|---|\\n| b |")
+    (process,) = painter._pool._processes.values()
+    print(process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_a_gateway_that_is_killed_leaves_no_painter_behind(tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environ, capture_output=True, timeout=60, check=False
+    )
+    pid = int(done.stdout)
+    for _ in range(200):
+        if not is_alive(pid):
+            return
+        time.sleep(0.05)
+    pytest.fail("the painter lives on")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
 
 
 def test_missing_packages_are_named_once(tmp_path, caplog):
