@@ -8,7 +8,8 @@ import sqlite3
 from collections.abc import AsyncIterator
 
 from ops.store.engine import FILE_NAME
-from tests.support.fronts import Frame
+from shared.keys import Keys
+from tests.support.fronts import Frame, paragraphs
 from tests.support.house import House
 from tests.support.promises import History, TurnStory
 from tests.support.scene import KEY, MARK, Prompt, Scene
@@ -22,10 +23,15 @@ WITHOUT_TTL = (
     "errors",
     "buried",
     "processes",
-    "mirrored",
     "alerts",
 )
 """Keys that live on when all is quiet; none of them grows without a bound."""
+LASTING = tuple(
+    name
+    for name, member in vars(Keys).items()
+    if isinstance(member, property) and "no TTL" in (member.__doc__ or "")
+)
+"""What `shared.keys` says of itself that it has none."""
 
 
 async def history_of(scene: Scene) -> History:
@@ -57,6 +63,11 @@ async def _story(scene: Scene, prompt: Prompt) -> TurnStory:
         moves=await records.timeline(prompt.turn_id),
         may_end=prompt.may_end,
         shown=await scene.texts(prompt) if prompt.is_echoed else None,
+        beside=[
+            text
+            for text in paragraphs(await scene.talk.shown(prompt.channel))
+            if text not in scene.known_texts
+        ],
     )
     if record is None:
         return story
@@ -73,7 +84,7 @@ def _moments(prompt: Prompt, films: dict[int, list[Frame]]) -> list[str]:
         return []
     places = {text: place for place, text in enumerate(prompt.parts)}
     for frame in films[prompt.channel]:
-        seen = [places[text] for text in frame.texts if text in places]
+        seen = [places[text] for text in paragraphs(frame.texts) if text in places]
         if seen != sorted(set(seen)):
             return [f"{prompt.turn_id} showed its parts as {seen}"]
     return []
@@ -128,10 +139,13 @@ async def left_over(house: House) -> AsyncIterator[str]:
         if await redis.xlen(keys.out(number)):
             yield keys.out(number)
     kinds = ("lane:", "guild:", "parked:")
+    lasting = {getattr(keys, name) for name in LASTING}
     async for key in redis.scan_iter("*"):
         name = key.decode()
         own = name.removeprefix(keys.prefix)
         if own.startswith(kinds) or name.startswith("arq:job:"):
             yield name
-        elif not own.startswith(WITHOUT_TTL) and await redis.pttl(key) == -1:
+        elif (
+            name not in lasting and not own.startswith(WITHOUT_TTL) and await redis.pttl(key) == -1
+        ):
             yield f"{name} without an end of life"

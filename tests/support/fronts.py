@@ -3,6 +3,7 @@
 Comes in: prompts. Goes out: what a channel shows, and what it showed at every moment before.
 """
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -12,6 +13,16 @@ from ops.rehearsal.discord.server import FakeDiscord
 from shared.edges.local_channel import ChangeKind, LocalChannel, LocalMessage, local_turn_id
 from shared.keys import Keys
 from shared.turns import Target
+
+NAME = "ann"
+"""Who speaks; the model reads the name before the prompt, and an echo has it too."""
+
+
+def paragraphs(messages: Iterable[str]) -> list[str]:
+    """The texts of messages by paragraph: where limits are felt, several go into one message."""
+    return [
+        part.removeprefix(f"{NAME}: ") for message in messages for part in message.split("\n\n")
+    ]
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +117,7 @@ class DiscordTalk:
     def __init__(self, discord: FakeDiscord) -> None:
         self.discord = discord
         self._guilds: dict[int, int] = {}
-        self._person = discord.world.add_user("ann")
+        self._person = discord.world.add_user(NAME)
         self._asked: dict[int, list[float]] = {}
 
     async def open(self, guild: int) -> int:

@@ -20,7 +20,7 @@ from shared.edges.queue import Admission
 from shared.errors import StoreError
 from shared.messages import Message, Role
 from shared.turns import TRANSITIONS, Front, Route, Target, TurnRequest, TurnState
-from tests.support.fronts import Talk
+from tests.support.fronts import Talk, paragraphs
 from tests.support.house import House, Process
 from tests.support.servers import RedisServer
 
@@ -137,6 +137,11 @@ class Scene:
         self.prompts.append(prompt)
         return prompt
 
+    @property
+    def known_texts(self) -> set[str]:
+        """Every paragraph that is due to somebody."""
+        return {part for prompt in self.prompts for part in prompt.parts}
+
     # Deeds
 
     def note(self, deed: str) -> None:
@@ -203,7 +208,8 @@ class Scene:
 
     async def texts(self, prompt: Prompt) -> list[str]:
         """What the channel shows of a reply."""
-        return [text for text in await self.talk.shown(prompt.channel) if text in prompt.parts]
+        shown = paragraphs(await self.talk.shown(prompt.channel))
+        return [text for text in shown if text in prompt.parts]
 
     async def until(self, check: Callable[[], Awaitable[bool]], limit_s: float = LIMIT_S) -> float:
         """Waits for something to be true; answers how long it took."""

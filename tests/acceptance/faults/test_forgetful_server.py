@@ -24,6 +24,8 @@ from redis.exceptions import RedisError
 from ops.rehearsal.discord.server import FakeDiscord
 from shared.errors import StoreError
 from tests.support.discord import running_discord
+from tests.support.fronts import NAME
+from tests.support.fronts import paragraphs as paragraphs_of
 from tests.support.house import House, house
 from tests.support.servers import RedisServer, running_server
 
@@ -76,7 +78,7 @@ class Past:
 async def talk(discord: FakeDiscord, rng: random.Random) -> dict[int, list[int]]:
     """People write; the numbers of the turns of each channel."""
     guild = discord.world.add_guild()
-    person = discord.world.add_user("ann")
+    person = discord.world.add_user(NAME)
     channels = [discord.world.add_channel(guild.id).id for _ in range(CHANNELS)]
     asked: dict[int, list[int]] = {channel: [] for channel in channels}
     for number in range(TURNS):
@@ -108,7 +110,7 @@ async def quiet(running: House, discord: FakeDiscord, channels: list[int]) -> No
 
 def faults_of(channel: int, shown: list[str], numbers: list[int]) -> list[str]:
     """What is wrong with a channel."""
-    texts = [text for text in shown if text.startswith("Turn ")]
+    texts = [text for text in paragraphs_of(shown) if text.startswith("Turn ")]
     wrong = [f"{channel}: {text!r} stands twice" for text in set(texts) if texts.count(text) > 1]
     for number in numbers:
         here = [text for text in texts if text in paragraphs(number)]

@@ -24,7 +24,6 @@ FAILURES = [
     ("stream_error", None),
     ("cut", "connection_lost"),
     ("cut_clean", "stream_truncated"),
-    ("empty", "empty_stream"),
     ("silent", "network_timeout"),
     ("stalled", "network_timeout"),
     ("stuck", "network_timeout"),
@@ -75,7 +74,17 @@ async def test_a_fallback_answers(scene: Scene, model: str):
     prompts = [await scene.admit(model, fallbacks=("echo@60",)) for _ in range(4)]
     await scene.quiet()
     for prompt in prompts:
-        assert await scene.talk.shown(prompt.channel) == list(prompt.parts)
+        assert await scene.texts(prompt) == list(prompt.parts)
+
+
+@fault("F28", on=IMPATIENT)
+async def test_a_provider_says_nothing(scene: Scene):
+    """The provider ends its answer without a word: the user is told so."""
+    prompt = await scene.admit("empty")
+    prompt.is_echoed = False
+    await scene.until_state(prompt, TurnState.DONE)
+    await scene.quiet()
+    assert len(await scene.talk.shown(prompt.channel)) == 1
 
 
 @fault("F9", on=IMPATIENT)
