@@ -35,6 +35,10 @@ _ANOTHER: Final = (
 )
 _KEYS: Final = ("see whose key it is", "turnfleet creds list")
 _WAIT: Final = ("see whether it ends by itself", "turnfleet errors rate --since 1h --by provider")
+_HOLD: Final = (
+    "start nothing of that provider while it lasts: its turns wait instead of failing",
+    "turnfleet fleet pause provider={provider} --for 10m",
+)
 _LOOK: Final = ("read what was said", "turnfleet errors list --cause {hash}")
 
 STEPS: Final[dict[Family, tuple[tuple[str, str], ...]]] = {
@@ -73,6 +77,7 @@ STEPS: Final[dict[Family, tuple[tuple[str, str], ...]]] = {
     Family.GENERATION: (_WAIT, _REPLAY),
     Family.RATE: (
         _WAIT,
+        _HOLD,
         ("add a key to the pool, or a fallback model", ""),
         _REPLAY,
     ),
@@ -80,8 +85,8 @@ STEPS: Final[dict[Family, tuple[tuple[str, str], ...]]] = {
         ("the same model would refuse the same prompt again: ask another one", ""),
         _ANOTHER,
     ),
-    Family.TIMEOUT: (_WAIT, _REPLAY),
-    Family.OVERLOAD: (_WAIT, _REPLAY),
+    Family.TIMEOUT: (_WAIT, _HOLD, _REPLAY),
+    Family.OVERLOAD: (_WAIT, _HOLD, _REPLAY),
     Family.UPSTREAM: (
         _WAIT,
         ("see the bytes that came", "turnfleet turns replay TURN --recorded --diff"),

@@ -5,6 +5,9 @@ import contextlib
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,6 +24,7 @@ from ops.store.tables import error_groups
 from ops.triage.errors import ErrorFilter, ErrorRecord, list_errors
 from shared.failures import ErrorReport, ReportCategory
 from tests.support.cli import Command
+from tests.support.house import ROOT
 from tests.support.postgres import fresh_database
 from tests.support.reports import a_report
 
@@ -238,3 +242,68 @@ def test_a_muted_cause_is_no_spike(tmp_path: Path):
     result = turnfleet("errors", "spikes")
     assert (result.exit_code, result.stderr) == (0, "No spikes.\n")
     assert turnfleet("errors", "spikes", "--window", "0s").exit_code == Exit.BAD_INPUT
+
+
+def test_show_says_what_mends_it_and_where_else_to_look(turnfleet: Command):
+    environment = {"database_url": turnfleet.environment["TURNFLEET_DATABASE_URL"]}
+    home = Path(turnfleet.environment["TURNFLEET_DATA_DIR"])
+    with_sentry = Command(home, environment | {"sentry_url": "https://acme.sentry.io"})
+    error_id = REPORTS[0].id
+    facts = json.loads(with_sentry("errors", "show", error_id, "-o", "json").stdout)
+    assert facts["look_at"]["sentry"].endswith(f"/issues/?query={error_id.replace('-', '')}")
+    assert facts["repairs"][0]["command"] == "turnfleet creds list"
+    table = turnfleet("errors", "show", error_id).stdout
+    assert "What mends it" in table
+    assert f"jq -c 'select(.id == \"{error_id}\")' LOG" in table
+    assert "sentry" not in table
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--by", "guild"), {"guild": "1101", "errors": 2, "causes": 1}),
+        (("--by", "provider"), {"provider": "openai", "errors": 3, "causes": 2}),
+        (("--new-in", "0.1.0"), {"error_type": "invalid_key", "is_new": True}),
+        (("--all",), {"error_type": "invalid_key", "expected": 0}),
+    ],
+    ids=["guild", "provider", "new", "all"],
+)
+def test_top_ranks_by_more_than_causes(
+    turnfleet: Command, words: tuple[str, ...], expected: dict[str, object]
+):
+    first = json.loads(turnfleet("errors", "top", *words, "-o", "json").stdout)[0]
+    assert {name: first[name] for name in expected} == expected
+    assert turnfleet("errors", "top", *words).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--by", "guild", "--all"), ("--by", "key", "--new-in", "1"), ("--all", "--worker", "w")],
+    ids=" ".join,
+)
+def test_top_refuses_what_does_not_go_together(turnfleet: Command, words: tuple[str, ...]):
+    assert turnfleet("errors", "top", *words).exit_code == Exit.BAD_INPUT
+
+
+def test_causes_are_merged_by_the_command(tmp_path: Path):
+    url = f"sqlite:///{tmp_path}/s.db"
+    fill(url, tmp_path, [a_report(), a_report(error_type="permission_denied")])
+    turnfleet = Command(tmp_path, {"database_url": url})
+    rows = json.loads(turnfleet("errors", "top", "-o", "json").stdout)
+    first, second = (row["group_hash"] for row in rows)
+    assert turnfleet("errors", "merge", first, first).exit_code == Exit.BAD_INPUT
+    assert turnfleet("errors", "merge", first, "0" * 32).exit_code == Exit.MISSING
+    assert turnfleet("errors", "merge", first[:9], second).exit_code == 0
+    (row,) = json.loads(turnfleet("errors", "top", "-o", "json").stdout)
+    assert (row["group_hash"], row["errors"]) == (second, 2)
+
+
+def test_top_is_watched_until_ctrl_c(tmp_path: Path):
+    fill(f"sqlite:///{tmp_path}/turnfleet.db", tmp_path, [a_report()])
+    environ = {"PATH": "/usr/bin:/bin", "TURNFLEET_DATA_DIR": str(tmp_path)}
+    words = [sys.executable, "-m", "ops", "errors", "top", "--watch", "-o", "ndjson"]
+    with subprocess.Popen(words, env=environ, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["error_type"] == "invalid_key"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == Exit.INTERRUPTED
