@@ -177,6 +177,11 @@ class DiscordConnection:
             bot.subscribe(kind, self._on_change)
         async with asyncio.timeout(START_TIMEOUT_S):
             await bot.start(check_for_updates=False, shard_count=self._options.shards or None)
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # hikari swallows a cancellation that comes while its shards say hello: who waits for
+            # this task to end, a gateway that shall stop, would wait for ever.
+            raise asyncio.CancelledError
         logger.info("discord.connected", extra={"shards": len(bot.shards)})
 
     async def _check_token(self) -> None:

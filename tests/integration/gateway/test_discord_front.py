@@ -389,7 +389,14 @@ async def test_the_last_session_starts_of_a_day_are_not_used_up(discord):
         waited.append(seconds)
 
     options = DiscordOptions(token=discord.token, rest_url=discord.rest_url)
-    connection = DiscordConnection(options, on_message=_ignore, on_guild=_ignore, sleep=sleep)
+    connection = DiscordConnection(
+        options,
+        on_message=_ignore,
+        on_guild=_ignore,
+        on_interaction=_ignore,
+        on_change=_ignore,
+        sleep=sleep,
+    )
     await connection.open()
     await connection.close()
     assert waited == [pytest.approx(86_400, abs=60)]
@@ -397,3 +404,25 @@ async def test_the_last_session_starts_of_a_day_are_not_used_up(discord):
 
 async def _ignore(event: object) -> None:
     del event
+
+
+@pytest.mark.parametrize("steps", range(0, 12, 2))
+async def test_a_stop_while_the_bot_connects_is_obeyed(discord, steps: int):
+    """hikari swallows it at some of these moments; the gateway would then never end."""
+    connection = DiscordConnection(
+        DiscordOptions(token=discord.token, rest_url=discord.rest_url),
+        on_message=_ignore,
+        on_guild=_ignore,
+        on_interaction=_ignore,
+        on_change=_ignore,
+    )
+    opening = asyncio.create_task(connection.open())
+    while not discord.sockets.identifies:
+        await asyncio.sleep(0)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    was_open = opening.done()
+    opening.cancel()
+    await asyncio.wait({opening}, timeout=5)
+    assert opening.cancelled() or was_open
+    await connection.close()
