@@ -30,6 +30,7 @@ from shared.errors import ConfigError, StoreError
 from shared.keys import CONFIG_TTL_MS
 
 SECRET_SETTINGS: Final = frozenset({"discord_token", "console_token", "sentry_dsn"})
+ADDRESS_SETTINGS: Final = frozenset({"endpoints", "mcp"})
 URL_SETTINGS: Final = frozenset({"redis_url", "database_url"})
 HIDDEN: Final = "[set]"
 FOLLOWING: Final = frozenset({"gateway", "worker"})
@@ -216,9 +217,16 @@ def _masked(name: str, value: object) -> object:
         return HIDDEN
     if name in URL_SETTINGS:
         return safe_url(str(value))
-    if name == "endpoints" and isinstance(value, dict):
-        return {provider: safe_url(str(url)) for provider, url in value.items()}
+    if name in ADDRESS_SETTINGS and isinstance(value, dict):
+        return {key: _address(one) for key, one in value.items()}
     return value
+
+
+def _address(value: object) -> str:
+    """An address without its password and query; of a command its first word, which holds none."""
+    if isinstance(value, str):
+        return safe_url(value)
+    return f"{value[0]} ..." if isinstance(value, tuple) and value else "..."
 
 
 async def _processes() -> list[ProcessRecord]:

@@ -120,8 +120,11 @@ def test_other_commands_do_not_start_with_a_wrong_file(command, file):
 
 def test_show_hides_secrets_and_says_where_values_come_from(command):
     command.environment["TURNFLEET_DISCORD_TOKEN"] = "very.secret.token"
+    mcp = {"docs": "https://me:hush@host/mcp?key=hush", "files": ["npx", "--token", "hush"]}
+    command.environment["TURNFLEET_MCP"] = json.dumps(mcp)
     result = command("config", "show", "-o", "json")
     assert "very.secret" not in result.output
+    assert "hush" not in result.output
     record = json.loads(result.stdout)
     assert record["models"] == "a"
     assert record["discord_token"] == "[set]  (environment)"
