@@ -6,7 +6,8 @@
 -- Answers: 1 it is the owner's; 0 another's, given up, or to be taken anew
 -- Keeping renews what is held. After a lease that ended it is had again only if nobody else led
 -- meanwhile: whoever did may be gone, and has left its work in the journal. A leader that had to
--- begin again for nothing would forget what it has shown, which a server that forgets needs.
+-- begin again for nothing would forget what it has shown, which a server that forgets needs; one
+-- that forgot everything knows of no leader at all.
 -- Sent twice: the second take renews, the second keep too, the second leave finds it given up.
 local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[1] then return 0 end
@@ -14,7 +15,8 @@ if ARGV[2] == 'leave' then
   redis.call('DEL', KEYS[1])
   return 0
 end
-if not owner and ARGV[2] == 'keep' and redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
+local last = redis.call('GET', KEYS[2])
+if not owner and ARGV[2] == 'keep' and last and last ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[4])
 return 1
