@@ -189,3 +189,21 @@ async def test_a_vendor_may_refuse_one_parameter_after_the_other(man: Doorman, e
     assert "stop" in second
     assert not {"temperature", "stop"} & set(third)
     assert turn.text == WHOLE
+
+
+async def test_a_throttle_is_waited_for_as_long_as_it_says(man: Doorman, edge: HttpEdge):
+    throttled = http(429, "{}", **{"retry-after": "1"})
+    started_s = time.monotonic()
+    turn = await play(man, edge, "wait", throttled, saying(), chain=False)
+    assert turn.requests == ["first/k1", "first/k1"]
+    assert 1.0 <= time.monotonic() - started_s < 1.0 + SLACK_S
+    assert turn.rests == [("rehearsal", "k1")]
+    assert turn.text == WHOLE
+
+
+async def test_nobody_waits_for_a_throttle_of_a_minute(man: Doorman, edge: HttpEdge):
+    throttled = http(429, "{}", **{"retry-after": "60"})
+    turn = await play(man, edge, "long", throttled, chain=False)
+    assert turn.requests == ["first/k1"]
+    assert isinstance(turn.end, TurnFailed)
+    assert turn.end.cause == "rate_limited"
