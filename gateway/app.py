@@ -57,6 +57,7 @@ from shared.keys import Keys
 from shared.logs import fields
 from shared.metrics import LOOP_LAG, Metrics
 from shared.secrets import Secret
+from shared.turns import Front
 
 logger = logging.getLogger(__name__)
 
@@ -275,6 +276,12 @@ async def _take(
     if isinstance(front, DiscordFront):
         front.answer(_inward(parts).desk(intake).take)
     await front.connect()
+    for turn_id, route in await outward.fleet.silent():
+        if (route.front is Front.DISCORD) == isinstance(front, DiscordFront):
+            # Its gateway died, and the sign with it.
+            typist.start(
+                turn_id, front, route.channel_id, reply_to=route.reply_to, locale=route.locale
+            )
     await intake.run()
 
 

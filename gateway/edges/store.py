@@ -18,7 +18,7 @@ from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.edges.streams import Entry, TailReader, envelope_of
-from shared.errors import StoreError, StoreFull, WireError
+from shared.errors import StoreError, StoreFull, StoreUnavailable, WireError
 from shared.keys import (
     FRONT_TTL_MS,
     JOURNAL_TTL_MS,
@@ -30,14 +30,16 @@ from shared.keys import (
     Keys,
 )
 from shared.segments import WITHDRAWN, Envelope
-from shared.turns import TurnRequest
-from shared.wire import decode_turn_request, encode_json, encode_turn_request
+from shared.turns import Route, TurnRequest
+from shared.wire import decode_route, decode_turn_request, encode_json, encode_turn_request
 
 LEASE_MS: Final = 3_000
 """Three renewals. Delivery does nothing long in its loop, so a silent second is rare."""
 READ_BLOCK_S: Final = 1.0
 """How long a read waits: a stop is noticed within a second."""
 
+SILENT_MAX: Final = 200
+"""Typing signs that are shown again after a restart: four seconds of requests."""
 DECLINED: Final = "declined"
 """In the mark of a prompt that became no turn; an admission's own nonce is hexadecimal."""
 DIRECT_CHANNELS_MAX: Final = 200
@@ -218,6 +220,30 @@ class GatewayFleet:
     async def cancel(self, turn_id: str) -> None:
         """Stops a turn whose answer nobody can see."""
         await self._queue.cancel(turn_id)
+
+    async def silent(self) -> list[tuple[str, Route]]:
+        """The turns that nothing is shown of yet, at most `SILENT_MAX`: somebody waits for each.
+
+        A server that is away has none, and neither has one of another version.
+        """
+        keys, redis = self._queue.keys, self._queue.redis
+        try:
+            async with redis.pipeline(transaction=False) as pipe:
+                for place in (keys.leases, keys.waiting):
+                    pipe.zrange(place, 0, SILENT_MAX)
+                running, waiting = await within(pipe.execute())
+            turn_ids = [found.decode() for found in (*running, *waiting)][:SILENT_MAX]
+            async with redis.pipeline(transaction=False) as pipe:
+                for turn_id in turn_ids:
+                    pipe.hmget(keys.turn(turn_id), ["shown", "route"])
+                facts = await within(pipe.execute())
+            return [
+                (turn_id, decode_route(route))
+                for turn_id, (shown, route) in zip(turn_ids, facts, strict=True)
+                if shown == b"0" and route is not None
+            ]
+        except (StoreUnavailable, StoreFull, WireError):
+            return []
 
     async def withdraw(self, turn_id: str) -> None:
         """Stops a turn that nobody waits for any more, and says nothing about it."""

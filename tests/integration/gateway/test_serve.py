@@ -115,6 +115,36 @@ async def test_replies_for_a_discord_that_is_switched_off_wait(server, tmp_path:
             assert [message.content for message in discord.replies(channel.id)] == ["late"]
 
 
+async def test_a_gateway_that_comes_back_types_for_who_waits(server, tmp_path: Path):
+    async with aclosing(connect(server.url)) as client, running_discord() as discord:
+        await client.flushall()
+        queue = TurnQueue(client, KEYS, Settings())
+        channel = discord.world.add_channel(discord.world.add_guild().id)
+        person = discord.world.add_user("ann")
+        settings = Settings(
+            redis_url=server.url,
+            data_dir=str(tmp_path),
+            front="discord",
+            discord_token=discord.token,
+            discord_rest_url=discord.rest_url,
+            drain_s=0.1,
+        )
+
+        def signs() -> int:
+            return sum(call.path.endswith("/typing") for call in discord.calls)
+
+        for life in range(2):
+            before, stop = signs(), asyncio.Event()
+            async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+                group.create_task(serve(Loaded(settings=settings), stop))
+                if life == 0:
+                    await discord.say(channel.id, person, discord.mention("hello"))
+                while signs() == before:
+                    await asyncio.sleep(0.01)
+                stop.set()
+        assert len(await queue.claim("w1", 10)) == 1
+
+
 async def test_a_token_that_is_refused_later_ends_the_process(server, tmp_path: Path):
     async with running_discord() as discord:
         discord.world.add_channel(discord.world.add_guild().id)
