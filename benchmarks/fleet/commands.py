@@ -15,6 +15,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from shared.edges.redis import connect
 from shared.edges.scripting import source_of
 from shared.turns import TRANSITIONS, Target
 from tests.support.house import House, house
@@ -55,19 +56,14 @@ def word_of(command: str, known: dict[str, str]) -> str:
     return f"{name} {kind}".strip()
 
 
-async def told(redis: Redis, seconds_after: asyncio.Event) -> Counter[str]:
-    """Every command that clients send until the event."""
-    known, counted = digests(), Counter[str]()
+async def listen(redis: Redis, counted: Counter[str]) -> None:
+    """Counts every command that clients send, until it is cancelled."""
+    known = digests()
     async with redis.monitor() as monitor:
-        while not seconds_after.is_set():
-            try:
-                async with asyncio.timeout(0.5):
-                    said: Any = await monitor.next_command()
-            except TimeoutError:
-                continue
+        while True:
+            said: Any = await monitor.next_command()
             if said["client_type"] != "lua":
                 counted[word_of(said["command"], known)] += 1
-    return counted
 
 
 async def talk(home: House, turns: int) -> None:
@@ -109,15 +105,17 @@ async def measured(turns: int) -> tuple[Counter[str], Counter[str], float, float
     """Commands by word and by group, CPU seconds of the server, seconds, segments."""
     with running_server("redis", appendfsync="everysec") as server:
         async with house(server.url, workers=1, gateways=1, GUILD_DEPTH="1000") as home:
-            ended = asyncio.Event()
-            watching = asyncio.create_task(told(home.redis, ended), name="monitor")
+            counted: Counter[str] = Counter()
+            own = connect(server.url)
+            listening = asyncio.create_task(listen(own, counted), name="monitor")
             before: Any = await home.redis.info("cpu")
             begun_s = time.monotonic()
             await talk(home, turns)
             seconds = time.monotonic() - begun_s
             after: Any = await home.redis.info("cpu")
-            ended.set()
-            counted = await watching
+            listening.cancel()
+            await asyncio.wait([listening])
+            await own.aclose()
     spent = sum(after[name] - before[name] for name in ("used_cpu_sys", "used_cpu_user"))
     by_group: Counter[str] = Counter()
     for group, count in groups(counted):
