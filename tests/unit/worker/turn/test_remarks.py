@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def thinking() -> ScriptedResponse:
     return ScriptedResponse([*said, frame(content="Here it is."), END, DONE])
 
 
-async def ended(outbox: RememberingOutbox, *answers: ScriptedResponse, **request: object) -> object:
+async def ended(outbox: RememberingOutbox, *answers: ScriptedResponse, **request: Any) -> object:
     played = runner(ScriptedProvider(*answers), KeepingReporter())
     await played.run(turn(**request), outbox, asyncio.Event())
     return outbox.ends[-1][0]
