@@ -40,7 +40,11 @@ async def history_of(scene: Scene) -> History:
     films = {channel: await scene.talk.film(channel) for channel in channels}
     return History(
         turns=[await _story(scene, prompt) for prompt in scene.prompts],
-        moments=[line for prompt in scene.prompts for line in _moments(prompt, films)],
+        moments=[
+            line
+            for channel in channels
+            for line in _moments([p for p in scene.prompts if p.channel == channel], films[channel])
+        ],
         peaks=scene.peaks,
         caps=dict.fromkeys(scene.peaks, scene.cap),
         left=[name async for name in left_over(scene.house)],
@@ -56,6 +60,7 @@ async def history_of(scene: Scene) -> History:
 async def _story(scene: Scene, prompt: Prompt) -> TurnStory:
     records = scene.house.records
     record = await records.turn(prompt.turn_id)
+    known = scene.known_texts(prompt.channel)
     story = TurnStory(
         turn_id=prompt.turn_id,
         lane=str(prompt.channel),
@@ -64,9 +69,7 @@ async def _story(scene: Scene, prompt: Prompt) -> TurnStory:
         may_end=prompt.may_end,
         shown=await scene.texts(prompt) if prompt.is_echoed else None,
         beside=[
-            text
-            for text in paragraphs(await scene.talk.shown(prompt.channel))
-            if text not in scene.known_texts
+            text for text in paragraphs(await scene.talk.shown(prompt.channel)) if text not in known
         ],
     )
     if record is None:
@@ -78,16 +81,25 @@ async def _story(scene: Scene, prompt: Prompt) -> TurnStory:
     return story
 
 
-def _moments(prompt: Prompt, films: dict[int, list[Frame]]) -> list[str]:
-    """The first moment at which a text stood twice, or before one that comes before it."""
-    if not prompt.is_echoed:
-        return []
-    places = {text: place for place, text in enumerate(prompt.parts)}
-    for frame in films[prompt.channel]:
-        seen = [places[text] for text in paragraphs(frame.texts) if text in places]
-        if seen != sorted(set(seen)):
-            return [f"{prompt.turn_id} showed its parts as {seen}"]
-    return []
+def _moments(prompts: list[Prompt], film: list[Frame]) -> list[str]:
+    """For each prompt of a channel the first moment that showed a text twice or out of order."""
+    places = {
+        text: (prompt.turn_id, place)
+        for prompt in prompts
+        if prompt.is_echoed
+        for place, text in enumerate(prompt.parts)
+    }
+    wrong: dict[str, str] = {}
+    for frame in film:
+        seen: dict[str, list[int]] = {}
+        for text in paragraphs(frame.texts):
+            if text in places:
+                turn_id, place = places[text]
+                seen.setdefault(turn_id, []).append(place)
+        for turn_id, order in seen.items():
+            if order != sorted(set(order)):
+                wrong.setdefault(turn_id, f"{turn_id} showed its parts as {order}")
+    return list(wrong.values())
 
 
 def _rows(house: House, turn_id: str, cause: str | None) -> int:

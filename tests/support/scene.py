@@ -137,10 +137,9 @@ class Scene:
         self.prompts.append(prompt)
         return prompt
 
-    @property
-    def known_texts(self) -> set[str]:
-        """Every paragraph that is due to somebody."""
-        return {part for prompt in self.prompts for part in prompt.parts}
+    def known_texts(self, channel: int) -> set[str]:
+        """Every paragraph that is due to somebody in a channel."""
+        return {part for p in self.prompts if p.channel == channel for part in p.parts}
 
     # Deeds
 
