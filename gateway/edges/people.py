@@ -274,8 +274,7 @@ class StoredMemory:
     async def forget(self, user_id: int) -> int:
         """Stops and erases the turns of a person, and what else of theirs the store holds."""
         person = forgetting.Subject(forgetting.Kind.USER, user_id)
-        forgetter = forgetting.Forgetter(
-            self._redis, self._keys, self._queue, leaves=forgetting.OPERATORS
-        )
+        leaves = forgetting.OPERATORS | forgetting.LIMITS
+        forgetter = forgetting.Forgetter(self._redis, self._keys, self._queue, leaves=leaves)
         counts = await forgetter.forget(person)
         return counts.get("turns", 0)

@@ -34,6 +34,11 @@ ENOUGH_DIGITS: Final = 15
 guild's or person's, and is looked for only where a name says so."""
 OPERATORS: Final = frozenset({"audit", "loan"})
 """What only an operator changes: the trail of credentials, and whose key a guild may use."""
+LIMITS: Final = frozenset({"spend", "person"})
+"""What bounds a person: whoever could erase it by a command could ask and spend anew."""
+OWNED: Final = frozenset({"choices"})
+"""Hashes whose fields are their owners', by name. A guild that names somebody, such as on the list
+of whom it denies, does not lose what it chose when that person is forgotten."""
 STOP_S: Final = 10.0
 """What running turns get to end after their stop."""
 LOOK_S: Final = 0.1
@@ -218,7 +223,12 @@ class Forgetter:
             return int(await within(redis.unlink(name))) if wanted.search(text) else 0
         if kind == "hash":
             fields: dict[bytes, bytes] = await within(redis.hgetall(name))
-            gone = [one for one in fields if wanted.search(one) or wanted.search(fields[one])]
+            is_owned = _first_word(name) in OWNED
+            gone = [
+                one
+                for one, text in fields.items()
+                if wanted.search(one) or (wanted.search(text) and not is_owned)
+            ]
             return int(await within(redis.hdel(name, *gone))) if gone else 0
         if kind == "zset":
             members: list[bytes] = await within(redis.zrange(name, 0, -1))

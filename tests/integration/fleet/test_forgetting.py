@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.edges.departures import Departures
+from gateway.edges.people import StoredMemory
 from gateway.front import Change, PlaceChanged, PlaceGone
 from ops.acl import patterns_of
 from ops.store.engine import Database, database_url
@@ -15,7 +16,16 @@ from ops.store.errors import write_reports
 from ops.store.forgotten import Forgotten, receipt, without
 from ops.store.migrate import upgrade
 from shared.edges.credentials import CredentialStore, StoredCredential
-from shared.edges.forgetting import KEEPS, REMOVAL_DELAY_MS, Forgetter, Kind, Subject
+from shared.edges.forgetting import (
+    KEEPS,
+    LIMITS,
+    OPERATORS,
+    OWNED,
+    REMOVAL_DELAY_MS,
+    Forgetter,
+    Kind,
+    Subject,
+)
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
 from shared.errors import ConfigError
@@ -132,9 +142,26 @@ async def test_a_short_number_is_an_id_only_where_a_name_says_so(
     assert await client.hkeys(keys.history(5)) == [b"7"]
 
 
+async def test_whoever_a_guild_names_cannot_erase_what_it_chose(
+    forgetter: Forgetter, client: Any, keys: Keys
+):
+    denied = f'{{"speak":"always","access":{{"deny_users":[{USER}]}}}}'
+    await client.hset(keys.choices, mapping={f"guild:{GUILD}": denied, f"user:{USER}": "{}"})
+    await forgetter.forget(Subject(Kind.USER, USER))
+    assert await client.hkeys(keys.choices) == [f"guild:{GUILD}".encode()]
+
+
+async def test_nobody_spends_anew_by_being_forgotten(queue: TurnQueue, keys: Keys, client: Any):
+    await furnish(queue, keys, USER, GUILD, 1)
+    await StoredMemory(queue).forget(USER)
+    assert await client.exists(keys.spend("user", str(USER), "2026-01"), keys.person(USER)) == 2
+    await Forgetter(client, keys, queue).forget(Subject(Kind.USER, USER))
+    assert await client.exists(keys.spend("user", str(USER), "2026-01"), keys.person(USER)) == 0
+
+
 def test_what_is_left_alone_exists():
     words = {name.partition("}:")[2].split(":")[0] for name in patterns_of(Keys()).values()}
-    assert KEEPS - {"arq"} <= words
+    assert (KEEPS | OPERATORS | LIMITS | OWNED) - {"arq"} <= words
 
 
 @pytest.mark.parametrize("text", ["user", "user:", "user:x", "role:7", ""])
