@@ -176,13 +176,25 @@ class DiscordConnection:
         for kind in dict.fromkeys((*CHANGES, *PLACE_EVENTS)):
             bot.subscribe(kind, self._on_change)
         async with asyncio.timeout(START_TIMEOUT_S):
-            await bot.start(check_for_updates=False, shard_count=self._options.shards or None)
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            # hikari swallows a cancellation that comes while its shards say hello: who waits for
-            # this task to end, a gateway that shall stop, would wait for ever.
-            raise asyncio.CancelledError
+            await self._begin(bot)
         logger.info("discord.connected", extra={"shards": len(bot.shards)})
+
+    async def _begin(self, bot: hikari.GatewayBot) -> None:
+        """Starts the shards. Cancelled, it lets the one that is starting stand first.
+
+        hikari forgets a shard whose start is cancelled; it then connects for ever, and the loop,
+        which waits for it at its end, does not end.
+        """
+        starting = asyncio.create_task(
+            bot.start(check_for_updates=False, shard_count=self._options.shards or None),
+            name="discord start",
+        )
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.wait({starting}, timeout=CLOSE_TIMEOUT_S)
+            starting.cancel()
+            raise
 
     async def _check_token(self) -> None:
         """Asks who we are, and waits while too few identifies are left.
