@@ -21,7 +21,7 @@ from shared.logs import fields
 from shared.segments import Segment, SegmentReady, TurnDone, TurnFailed
 from shared.turns import AttemptToken, TurnOutcome, TurnState
 from worker.edges.fleet.lease import Lease
-from worker.edges.rules import Obey
+from worker.edges.rules import Obey, obeyed
 
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 1.0
@@ -198,7 +198,12 @@ class Outbox:
             log.warning("continuation.lost", extra=fields(reason=str(exc)))
 
     async def keep_thoughts(self, text: str, keep_s: int) -> bool:
-        """Stores what the model thought; without Redis it is lost, and logged."""
+        """Stores what the model thought, as the output rules let it be shown.
+
+        Without Redis it is lost, and logged.
+        """
+        if self._obey is not None:
+            text = await obeyed(self._obey, self.token.turn_id, text)
         try:
             await self._records.save_thoughts(self.token.turn_id, text, keep_s)
         except StoreError as exc:

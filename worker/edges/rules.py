@@ -109,6 +109,22 @@ class OutputRules:
             log.debug("output.alert_lost")
 
 
+async def obeyed(obey: Obey, turn_id: str, text: str) -> str:
+    """A text of any length as it may be shown, judged part by part like a reply."""
+    shown = []
+    for paragraph in text.split("\n\n"):
+        parts = range(0, len(paragraph), MAX_SEGMENT_CHARS)
+        cuts = [_part(turn_id, paragraph[at : at + MAX_SEGMENT_CHARS]) for at in parts]
+        shown.append("".join([(await obey(cut)).text for cut in cuts]))
+    return "\n\n".join(shown)
+
+
+def _part(turn_id: str, text: str) -> Segment:
+    return Segment(
+        turn_id=turn_id, attempt=0, seq=0, kind=SegmentKind.TEXT, text=text, start=0, end=len(text)
+    )
+
+
 class _Route(msgspec.Struct):
     locale: str = "en"
 

@@ -9,7 +9,7 @@ from shared.configuration.schema import Configuration
 from shared.errors import StoreUnavailable
 from shared.i18n import load_texts
 from shared.segments import Segment, SegmentKind
-from worker.edges.rules import OutputRules
+from worker.edges.rules import OutputRules, obeyed
 
 WITHHELD = "-# This part was withheld by a rule of this bot."
 RULES = (
@@ -97,3 +97,17 @@ async def test_a_changed_configuration_holds_from_the_next_segment_on(bench: Ben
     assert (await bench.shown("the secret")).text == WITHHELD
     bench.loaded = a_configuration(())
     assert (await bench.shown("the secret")).text == "the secret"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("one\n\ntwo", "one\n\ntwo", id="no rule"),
+        pytest.param("a plan\n\nthe secret", f"a plan\n\n{WITHHELD}", id="block"),
+        pytest.param("a@b\n\n\n\nend", "(mail)\n\n\n\nend", id="replace"),
+        pytest.param("-" * 4_100 + "secret", "-" * 4_000 + WITHHELD, id="long"),
+        pytest.param("", "", id="empty"),
+    ],
+)
+async def test_thoughts_are_judged_part_by_part(bench: Bench, text: str, shown: str):
+    assert await obeyed(bench.rules.of(b"{}"), "m1", text) == shown
