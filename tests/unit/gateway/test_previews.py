@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.delivery.runs import has_end
 from gateway.front import Refusal, Refused, Unavailable
 from tests.support.delivery import Bench
 from tests.support.envelopes import done, failed, preview, text
@@ -70,3 +71,24 @@ async def test_a_preview_whose_answer_was_lost_becomes_its_segment(bench: Bench)
 async def test_a_preview_of_segments_that_are_missing_is_not_shown(bench: Bench):
     await bench.deliver(preview(3, "the fourth"))
     assert shown(bench) == []
+
+
+async def test_previews_among_the_rest_of_a_long_reply_do_not_part_it(bench: Bench):
+    bench.max_messages = 3
+    grown = [
+        one
+        for seq in range(1, 7)
+        for one in (preview(seq - 1, f"{seq}"), text(seq, f"{seq}.", joint=" "))
+    ]
+    await bench.deliver(*grown, done(6))
+    assert shown(bench)[:2] == ["1.", "2."]
+    assert len(shown(bench)) == 3
+    (rest,) = bench.front.messages(7)[2].files
+    assert rest.data.decode() == "3. 4. 5. 6."
+
+
+def test_a_preview_is_no_end_of_a_long_reply():
+    growing = [text(3, "3."), preview(3, "4"), text(4, "4."), preview(4, "5")]
+    assert not has_end(growing)
+    assert has_end([*growing, done(4)])
+    assert has_end([*growing, preview(0, "1", attempt=2)])
