@@ -14,7 +14,8 @@ from shared.edges.answers import Admission
 from shared.edges.credentials import CredentialStore
 from shared.edges.redis import within
 from shared.errors import StoreError
-from shared.keys import RECENT_MAX_TURNS, RECENT_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import RECENT_MAX_TURNS, RECENT_TTL_MS
 from shared.turns import CredentialSource, TurnRequest
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,8 @@ from gateway.front import Rank
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.errors import StoreFull, StoreUnavailable
-from shared.keys import BUDGET_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import BUDGET_TTL_MS
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from gateway.context import Paced
 from shared.configuration.loading import Loaded
 from shared.edges.redis import within
 from shared.edges.scripting import Script
-from shared.keys import TURN_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import TURN_TTL_MS
 
 
 class Pace:

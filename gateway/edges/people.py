@@ -20,7 +20,7 @@ from shared.edges.records import TurnRecord, TurnRecords
 from shared.edges.redis import within
 from shared.errors import CredentialError, RequestTooLarge, WireError
 from shared.failures import FaultDetails
-from shared.keys import ASKED_TTL_MS, CONTEXT_START_TTL_MS
+from shared.lifetimes import ASKED_TTL_MS, CONTEXT_START_TTL_MS
 from shared.sealed import CredentialRef, key_id, seal
 from shared.secrets import Secret
 from shared.segments import TurnDone

@@ -19,7 +19,8 @@ from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.edges.streams import Entry, TailReader, envelope_of
 from shared.errors import StoreError, StoreFull, StoreUnavailable, WireError
-from shared.keys import (
+from shared.keys import Keys
+from shared.lifetimes import (
     FRONT_TTL_MS,
     JOURNAL_TTL_MS,
     LAST_LEADER_TTL_MS,
@@ -27,7 +28,6 @@ from shared.keys import (
     NO_FILES_TTL_MS,
     SEND_BLOCK_TTL_MS,
     SOURCE_TTL_MS,
-    Keys,
 )
 from shared.segments import WITHDRAWN, Envelope
 from shared.turns import Route, TurnRequest

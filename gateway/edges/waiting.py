@@ -18,7 +18,7 @@ from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.errors import StoreError
 from shared.i18n import Texts
-from shared.keys import PLACES_TTL_MS
+from shared.lifetimes import PLACES_TTL_MS
 from shared.turns import TurnState
 
 logger = logging.getLogger(__name__)

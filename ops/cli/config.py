@@ -27,7 +27,7 @@ from shared.edges.choices import ChoicesStore, LiveChoices
 from shared.edges.records import ProcessRecord
 from shared.edges.redis import safe_url, within
 from shared.errors import ConfigError, StoreError
-from shared.keys import CONFIG_TTL_MS
+from shared.lifetimes import CONFIG_TTL_MS
 
 SECRET_SETTINGS: Final = frozenset({"discord_token", "console_token", "sentry_dsn"})
 ADDRESS_SETTINGS: Final = frozenset({"endpoints", "mcp"})

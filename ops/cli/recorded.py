@@ -19,7 +19,7 @@ from ops.replay.recorded import Playback, Step, Tape, difference, play
 from ops.replay.turns import Change
 from ops.triage.errors import MAX_ROWS, ErrorFilter, list_errors
 from shared.errors import StoreError
-from shared.keys import FAILED_TTL_MS
+from shared.lifetimes import FAILED_TTL_MS
 from shared.logs import secrets_of
 
 COLUMNS: Final = ("at_s", "layer", "said")

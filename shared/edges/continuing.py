@@ -10,7 +10,8 @@ from shared.at_rest import opened, sealed
 from shared.continuing import continued, load
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.redis import within
-from shared.keys import CONTINUATION_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import CONTINUATION_TTL_MS
 from shared.turns import TurnRequest
 
 

@@ -19,7 +19,8 @@ from redis.exceptions import WatchError
 from shared.config import Settings, data_dir
 from shared.edges.redis import CALL_TIMEOUT_S, translated, within
 from shared.errors import ConfigError, CredentialError
-from shared.keys import CREDENTIAL_AUDIT_MAX, Keys
+from shared.keys import Keys
+from shared.lifetimes import CREDENTIAL_AUDIT_MAX
 from shared.sealed import CredentialRef, private_keys_of, public_key_of
 from shared.turns import CredentialSource
 

@@ -24,7 +24,8 @@ from redis.asyncio import Redis
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.errors import ConfigError, StoreError
-from shared.keys import FORGOTTEN_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import FORGOTTEN_TTL_MS
 from shared.wire import decode_route
 
 REMOVAL_DELAY_MS: Final = 30 * 24 * 3_600_000

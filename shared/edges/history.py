@@ -13,7 +13,8 @@ from redis.asyncio import Redis
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.history import Remembered
-from shared.keys import DETAILS_TTL_MS, HISTORY_TTL_MS, OVERHEARD_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import DETAILS_TTL_MS, HISTORY_TTL_MS, OVERHEARD_TTL_MS
 from shared.logs import fields
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,8 @@ from shared.config import Settings
 from shared.configuration.loading import Loaded, load
 from shared.edges.redis import within
 from shared.errors import ConfigError, StoreError
-from shared.keys import CONFIG_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import CONFIG_TTL_MS
 from shared.logs import fields
 
 logger = logging.getLogger(__name__)

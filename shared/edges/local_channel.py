@@ -21,12 +21,8 @@ from redis.asyncio import Redis
 from shared.edges.redis import translated
 from shared.edges.scripting import Script
 from shared.errors import WireError
-from shared.keys import (
-    LOCAL_CHANGES_MAX,
-    LOCAL_NONCE_TTL_MS,
-    LOCAL_TTL_MS,
-    Keys,
-)
+from shared.keys import Keys
+from shared.lifetimes import LOCAL_CHANGES_MAX, LOCAL_NONCE_TTL_MS, LOCAL_TTL_MS
 from shared.segments import MAX_SEGMENT_CHARS
 from shared.turns import Target
 from shared.wire import encode_json

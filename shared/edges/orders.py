@@ -11,7 +11,8 @@ from enum import StrEnum
 from redis.asyncio import Redis
 
 from shared.edges.redis import within
-from shared.keys import CONTROL_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import CONTROL_TTL_MS
 
 
 class Order(StrEnum):

@@ -7,7 +7,7 @@ from typing import Self
 
 import msgspec
 
-from shared import keys
+from shared import lifetimes
 from shared.causes import Cause
 from shared.config import Settings
 from shared.failures import FailureCategory, Fault
@@ -67,14 +67,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     lease_ms: int = LEASE_MS
     reap_gap_ms: int = REAP_GAP_MS
     max_crashes: int = MAX_CRASHES
-    turn_ttl_ms: int = keys.TURN_TTL_MS
-    done_ttl_ms: int = keys.DONE_TTL_MS
-    failed_ttl_ms: int = keys.FAILED_TTL_MS
-    mark_ttl_ms: int = keys.MARK_TTL_MS
-    claim_ttl_ms: int = keys.CLAIM_TTL_MS
-    control_ttl_ms: int = keys.CONTROL_TTL_MS
-    failed_max: int = keys.FAILED_MAX_TURNS
-    dead_max: int = keys.DEAD_MAX_TURNS
+    turn_ttl_ms: int = lifetimes.TURN_TTL_MS
+    done_ttl_ms: int = lifetimes.DONE_TTL_MS
+    failed_ttl_ms: int = lifetimes.FAILED_TTL_MS
+    mark_ttl_ms: int = lifetimes.MARK_TTL_MS
+    claim_ttl_ms: int = lifetimes.CLAIM_TTL_MS
+    control_ttl_ms: int = lifetimes.CONTROL_TTL_MS
+    failed_max: int = lifetimes.FAILED_MAX_TURNS
+    dead_max: int = lifetimes.DEAD_MAX_TURNS
     crash_delays_ms: tuple[int, ...] = CRASH_DELAYS_MS
     low_share: int = LOW_SHARE
     charge: Charge = Charge.SECONDS

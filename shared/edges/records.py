@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Iterable
 import msgspec
 from redis.asyncio import Redis
 
-from shared import __version__
-from shared import keys as key_names
+from shared import __version__, lifetimes
 from shared.at_rest import opened, sealed
 from shared.edges.queue import TurnFacts
 from shared.edges.redis import within
@@ -208,7 +207,7 @@ class TurnRecords:
 
     async def keep_mark(self, turn_id: str) -> None:
         """Refuses a second turn of this id for as long as a failed one is kept."""
-        await within(self._redis.pexpire(self._keys.mark(turn_id), key_names.FAILED_TTL_MS))
+        await within(self._redis.pexpire(self._keys.mark(turn_id), lifetimes.FAILED_TTL_MS))
 
     async def message_ids(self, turn_id: str) -> list[int]:
         """The messages that the gateway has shown for a turn, in order, as its journal has them."""
@@ -235,7 +234,7 @@ class TurnRecords:
     async def save_recording(self, turn_id: str, attempt: int, payload: bytes) -> None:
         """Keeps the recording of an attempt for as long as a failed turn is kept."""
         key = self._keys.recording(turn_id, attempt)
-        await within(self._redis.set(key, sealed(payload), px=key_names.FAILED_TTL_MS))
+        await within(self._redis.set(key, sealed(payload), px=lifetimes.FAILED_TTL_MS))
 
     async def load_recording(self, turn_id: str, attempt: int) -> bytes | None:
         """The recording of an attempt. Raises `WireError` where it is sealed with another key."""
@@ -247,12 +246,12 @@ class TurnRecords:
     async def save_picture(self, picture_id: str, data: bytes) -> None:
         """Keeps a picture for as long as delivery may ask for it."""
         key = self._keys.picture(picture_id)
-        await within(self._redis.set(key, sealed(data), px=key_names.PICTURE_TTL_MS))
+        await within(self._redis.set(key, sealed(data), px=lifetimes.PICTURE_TTL_MS))
 
     async def save_details(self, report_id: str, details: FaultDetails) -> None:
         """Keeps what "Show full error" may open, for as long as a failed turn is kept."""
         key = self._keys.fault(report_id)
-        await within(self._redis.set(key, _encode(details), px=key_names.FAULT_TTL_MS))
+        await within(self._redis.set(key, _encode(details), px=lifetimes.FAULT_TTL_MS))
 
     async def details(self, report_id: str) -> FaultDetails | None:
         """What "Show full error" may open; None when it has expired."""
@@ -266,17 +265,17 @@ class TurnRecords:
     async def may_tell(self, channel_id: int, word: str) -> bool:
         """Whether a channel was not told this lately; from now on it was."""
         key = self._keys.told(channel_id, word)
-        is_new = await within(self._redis.set(key, "1", px=key_names.TOLD_TTL_MS, nx=True))
+        is_new = await within(self._redis.set(key, "1", px=lifetimes.TOLD_TTL_MS, nx=True))
         return bool(is_new)
 
     async def report_process(self, record: ProcessRecord) -> None:
         """Says that a process lives."""
-        oldest = record.seen_ms - 10 * key_names.PROCESS_TTL_MS
+        oldest = record.seen_ms - 10 * lifetimes.PROCESS_TTL_MS
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.set(
                 self._keys.heartbeat(record.process_id),
                 _encode(record),
-                px=key_names.PROCESS_TTL_MS,
+                px=lifetimes.PROCESS_TTL_MS,
             )
             pipe.zadd(self._keys.processes, {record.process_id: record.seen_ms})
             pipe.zremrangebyscore(self._keys.processes, "-inf", oldest)

@@ -13,7 +13,8 @@ from shared.configuration.schema import Budget, BudgetScope
 from shared.configuration.spending import Account, Spent
 from shared.edges.redis import translated, within
 from shared.edges.scripting import Script
-from shared.keys import SPEND_TTL_MS, SPENT_MARK_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import SPEND_TTL_MS, SPENT_MARK_TTL_MS
 from shared.turns import AttemptToken
 
 _FIELDS: Final = ["n", "t", "on", "ot"]

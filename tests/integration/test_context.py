@@ -16,7 +16,8 @@ from shared.configuration.loading import Loaded
 from shared.edges.history import MAX_MESSAGES, MAX_OVERHEARD, ChannelHistory
 from shared.edges.redis import connect
 from shared.history import Attachment, Context, Reading, Remembered
-from shared.keys import OVERHEARD_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import OVERHEARD_TTL_MS
 from shared.messages import ImageBlock, TextBlock
 from shared.turns import Front, Route, Target, TurnOutcome, TurnRequest, TurnState
 from tests.support.channel import MemoryFront

@@ -18,7 +18,8 @@ from shared.edges.credentials import CredentialStore
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.errors import StoreError, StoreUnavailable
-from shared.keys import KEY_POOL_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import KEY_POOL_TTL_MS
 from shared.logs import fields
 from shared.sealed import key_id as digest_of
 from shared.secrets import Secret

@@ -14,7 +14,8 @@ from shared.causes import Cause
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.errors import StoreError
-from shared.keys import TRAFFIC_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import TRAFFIC_TTL_MS
 from shared.logs import fields
 from shared.turns import Target
 from worker.failures.traffic import GO, Signal, Traffic

@@ -9,7 +9,8 @@ from redis.asyncio import Redis
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect
 from shared.errors import ConfigError
-from shared.keys import KEY_POOL_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import KEY_POOL_TTL_MS
 from shared.secrets import Secret
 from shared.turns import CredentialSource, Target
 from tests.support.servers import free_port

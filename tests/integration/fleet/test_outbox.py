@@ -10,7 +10,8 @@ from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
 from shared.edges.redis import within
 from shared.errors import Fenced, FleetError
-from shared.keys import PICTURE_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import PICTURE_TTL_MS
 from shared.segments import REPLACED, Segment, SegmentReady, TurnDone, TurnFailed
 from shared.turns import FollowUp, TurnOutcome, TurnState
 from tests.support.servers import RedisServer

@@ -7,7 +7,8 @@ from shared.edges.records import ProcessRecord, TurnRecords
 from shared.edges.redis import within
 from shared.errors import WireError
 from shared.failures import FaultDetails
-from shared.keys import FAULT_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import FAULT_TTL_MS
 from shared.segments import TurnFailed
 from shared.turns import CredentialSource, Target, TurnState
 from tests.support.turns import admit_and_claim, turn

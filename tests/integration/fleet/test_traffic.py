@@ -7,7 +7,8 @@ from redis.asyncio import Redis
 
 from shared.causes import Cause
 from shared.edges.redis import connect
-from shared.keys import TRAFFIC_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import TRAFFIC_TTL_MS
 from shared.turns import Target
 from tests.support.servers import free_port
 from worker.edges.traffic import FleetTraffic, TrafficPolicy

@@ -16,7 +16,8 @@ from shared.config import Settings
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.records import TurnRecords
 from shared.edges.redis import connect
-from shared.keys import FAILED_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import FAILED_TTL_MS
 from shared.messages import Message, Role
 from shared.segments import Segment, SegmentKind, SegmentReady, TurnDone, TurnFailed
 from shared.turns import Api, Front, Route, Target, TurnRequest, next_generation

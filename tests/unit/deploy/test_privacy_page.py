@@ -8,7 +8,7 @@ import pytest
 from ops.acl import patterns_of
 from ops.store.retention import RULES
 from ops.store.tables import SCHEMA
-from shared import keys as module
+from shared import lifetimes
 from shared.edges.forgetting import REMOVAL_DELAY_MS
 from shared.keys import Keys
 
@@ -37,19 +37,19 @@ def test_a_row_lives_as_long_as_the_page_says(rule):
 @pytest.mark.parametrize(
     ("name", "text", "ttl_ms"),
     [
-        ("turn", "72 h", module.FAILED_TTL_MS),
-        ("turn", "48 h", module.TURN_TTL_MS),
-        ("recording", "72 h", module.FAILED_TTL_MS),
-        ("fault", "72 h", module.FAULT_TTL_MS),
-        ("mark", "24 h", module.MARK_TTL_MS),
-        ("journal", "2 h", module.JOURNAL_TTL_MS),
-        ("history", "24 h", module.HISTORY_TTL_MS),
-        ("details", "72 h", module.DETAILS_TTL_MS),
-        ("continuation", "24 h", module.CONTINUATION_TTL_MS),
-        ("table_source", "72 h", module.SOURCE_TTL_MS),
-        ("spend", "960 h", module.SPEND_TTL_MS),
-        ("forgotten", "720 h", module.FORGOTTEN_TTL_MS),
-        ("local_messages", "24 h", module.LOCAL_TTL_MS),
+        ("turn", "72 h", lifetimes.FAILED_TTL_MS),
+        ("turn", "48 h", lifetimes.TURN_TTL_MS),
+        ("recording", "72 h", lifetimes.FAILED_TTL_MS),
+        ("fault", "72 h", lifetimes.FAULT_TTL_MS),
+        ("mark", "24 h", lifetimes.MARK_TTL_MS),
+        ("journal", "2 h", lifetimes.JOURNAL_TTL_MS),
+        ("history", "24 h", lifetimes.HISTORY_TTL_MS),
+        ("details", "72 h", lifetimes.DETAILS_TTL_MS),
+        ("continuation", "24 h", lifetimes.CONTINUATION_TTL_MS),
+        ("table_source", "72 h", lifetimes.SOURCE_TTL_MS),
+        ("spend", "960 h", lifetimes.SPEND_TTL_MS),
+        ("forgotten", "720 h", lifetimes.FORGOTTEN_TTL_MS),
+        ("local_messages", "24 h", lifetimes.LOCAL_TTL_MS),
     ],
 )
 def test_a_key_lives_as_long_as_the_page_says(name: str, text: str, ttl_ms: int):

@@ -15,7 +15,7 @@ from gateway.edges.store import LEASE_MS
 from gateway.front import Unavailable
 from gateway.typist import REFRESH_S, TYPING_TTL_S
 from shared.config import Settings
-from shared.keys import (
+from shared.lifetimes import (
     FRONT_TTL_MS,
     JOURNAL_TTL_MS,
     LOCAL_NONCE_TTL_MS,

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from shared import keys as module
+from shared import lifetimes
 from shared.keys import ARQ_JOB, Keys
 
 ARGUMENTS: dict[str, object] = {
@@ -61,7 +61,7 @@ def test_a_channel_keeps_its_partition(channel: int, partition: int):
 
 
 def test_times_to_live_suit_each_other():
-    assert module.MARK_TTL_MS > 12 * 3_600_000  # the backfill's horizon
-    assert module.DONE_TTL_MS < module.TURN_TTL_MS < module.FAILED_TTL_MS
-    assert module.CLAIM_TTL_MS < module.TURN_TTL_MS
-    assert module.FAULT_TTL_MS == module.FAILED_TTL_MS
+    assert lifetimes.MARK_TTL_MS > 12 * 3_600_000  # the backfill's horizon
+    assert lifetimes.DONE_TTL_MS < lifetimes.TURN_TTL_MS < lifetimes.FAILED_TTL_MS
+    assert lifetimes.CLAIM_TTL_MS < lifetimes.TURN_TTL_MS
+    assert lifetimes.FAULT_TTL_MS == lifetimes.FAILED_TTL_MS

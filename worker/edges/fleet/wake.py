@@ -14,7 +14,8 @@ from redis.asyncio import Redis
 
 from shared.edges.orders import ORDERS, Order
 from shared.edges.redis import MAX_BLOCK_S, within
-from shared.keys import CONTROL_TTL_MS, Keys
+from shared.keys import Keys
+from shared.lifetimes import CONTROL_TTL_MS
 
 POKE = b""
 """An entry of the control list that stops nothing: it makes the worker look at its slots again."""
