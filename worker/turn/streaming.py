@@ -149,7 +149,8 @@ class AttemptStream:
                 await _end(read)
         await self._send(attempt, attempt.pipeline.flush())
         _log_diagnostics(attempt)
-        return attempt.result()
+        # Stopped while nobody took the last segments: what is shown is not the whole answer.
+        return Stopped() if attempt.is_cut else attempt.result()
 
     async def _send(self, attempt: Attempt, segments: list[Segment]) -> None:
         for segment in segments:
@@ -177,6 +178,8 @@ class AttemptStream:
         """The connection broke: the answer may be whole all the same, the rooms know."""
         if attempt.has_heard:
             await self._send(attempt, attempt.pipeline.flush())
+            if attempt.is_cut:
+                return Stopped()
             result = attempt.result()
             if isinstance(result, Completed):
                 return result

@@ -128,6 +128,8 @@ class ToolRounds:
         Raises:
             Fenced: another worker has the turn; no tool was started.
         """
+        if self._stopped.is_set():
+            return None
         self._rounds += 1
         is_spent = self.is_over = self._is_spent()
         # By place, never by id: a provider may give two calls one id, or none.

@@ -9,7 +9,7 @@ import pytest
 from shared.errors import EndpointError, Fenced
 from shared.failures import Severity
 from shared.recording import Received, read_recording
-from shared.segments import TurnDone, TurnFailed
+from shared.segments import Segment, TurnDone, TurnFailed
 from shared.turns import CredentialSource, StopReason, Target, TurnOutcome, TurnState
 from tests.support.turn_ports import (
     BREAK,
@@ -355,3 +355,26 @@ async def test_what_the_rooms_mended_is_logged_with_the_host(caplog):
     (line,) = [record for record in caplog.records if record.message == "stream.mended"]
     assert "think_blocks" in str(vars(line))
     assert "Host" in str(vars(line))
+
+
+class FullOutbox(RememberingOutbox):
+    """A stream that is full after one segment, until the user stops the turn."""
+
+    def __init__(self, stopped: asyncio.Event) -> None:
+        super().__init__()
+        self._stopped = stopped
+
+    async def send(self, segment: Segment) -> bool:
+        if segment.seq == 1:
+            return await super().send(segment)
+        self._stopped.set()
+        return False
+
+
+async def test_what_was_cut_at_its_end_by_a_stop_is_no_whole_reply():
+    case = Case(ScriptedResponse([FIRST, SECOND, END]))
+    case.outbox = FullOutbox(case.stopped)
+    outcome = await case.run()
+    assert case.outbox.texts == ["First paragraph."]
+    assert (case.end.count, case.end.state) == (1, TurnState.CANCELLED)
+    assert outcome.state is TurnState.CANCELLED

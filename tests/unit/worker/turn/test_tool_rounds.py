@@ -370,3 +370,19 @@ async def test_cited_pages_stand_in_one_line_under_the_reply():
         "```\nopen\n```",
         "-# reply.sources:en [A page](<https://a.example/>)",
     ]
+
+
+async def test_no_tool_is_started_after_a_stop():
+    case = ToolCase(calling(ECHO))
+    rounds = ToolRounds(
+        msgspec.structs.replace(case.request, tools=case.tools.box().offered(7)),
+        tools=case.tools.box(),
+        outbox=case.outbox,
+        clock=case.runner.clock,
+        stopped=case.stopped,
+        deadline_s=case.runner.clock.monotonic_s() + 5,
+        limits=ToolLimits(),
+    )
+    case.stopped.set()
+    assert await rounds.answer([FunctionCall(id="", name="echo", args={"text": "x"})]) is None
+    assert (case.tools.ran, case.outbox.tools_noted) == ([], 0)
