@@ -318,10 +318,14 @@ class TurnSequencer:
         self._begin(envelope, pieces)
 
     def _adopt(self, envelope: Envelope) -> None:
-        self._head = msgspec.structs.replace(
-            self._head,
+        head = self._head
+        if (envelope.attempt, envelope.claim) == (head.attempt, head.claim):
+            return
+        self._head = Head(  # without what was begun of the other one
             attempt=envelope.attempt,
             claim=envelope.claim,
+            seq=head.seq,
+            cursor=head.cursor,
             past=self._past(envelope),
         )
 
@@ -333,14 +337,10 @@ class TurnSequencer:
 
     def _settle_post(self, step: Post, outcome: Sent | Refused) -> Patch:
         if isinstance(outcome, Sent):
-            slot = Slot(
-                nonce=step.nonce,
-                at_ms=self._slots[step.slot].at_ms,
-                message_id=outcome.message_id,
-            )
+            sending = self._slots[step.slot]
+            slot = msgspec.structs.replace(sending, message_id=outcome.message_id)
             self._slots[step.slot] = slot
-            if self._is_partial and not outcome.deduplicated:
-                self._head = msgspec.structs.replace(self._head, upto=0)
+            self._leave_run(is_shown=outcome.deduplicated)
             self._advance(cursor=step.slot + 1)
             return self._patch(put=((step.slot, slot),))
         # Refused for good: this text has no message (deleted by a moderator, or not accepted).
@@ -350,6 +350,7 @@ class TurnSequencer:
 
     def _settle_rewrite(self, step: Rewrite, outcome: Sent | Refused) -> Patch | None:
         if isinstance(outcome, Sent):
+            self._leave_run(is_shown=False)
             self._advance(cursor=step.slot + 1)
             return self._patch()
         if outcome.refusal is Refusal.CONTENT:
@@ -359,6 +360,10 @@ class TurnSequencer:
         # Gone or frozen: a new message would stand below its followers, so they go first.
         self._repost = True
         return self._patch()
+
+    def _leave_run(self, *, is_shown: bool) -> None:
+        if self._is_partial and not is_shown:
+            self._head = msgspec.structs.replace(self._head, upto=0)
 
     def _must_clear(self, slot: Slot) -> bool:
         """A post at this slot would stand below the slots behind it: they go first."""
