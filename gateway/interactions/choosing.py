@@ -130,7 +130,8 @@ class ChoiceDesk:
     async def settings(self, ask: Ask, answers: Answers) -> None:
         """`/settings`: tells or changes what holds in a server or a channel; for its managers."""
         scope, owner = scope_of(ask, default=Scope.GUILD)
-        if not may_choose(ask.caller, scope) or not ask.caller.manages_server:
+        # A person's would hold in every server: what its managers keep to themselves is theirs.
+        if scope is Scope.USER or not may_choose(ask.caller, scope):
             await self._say(ask, answers, "ask.forbidden")
             return
         name, value = ask.values.get("name", "").strip(), ask.values.get("value", "").strip()
@@ -169,8 +170,10 @@ class ChoiceDesk:
         await answers.whisper("\n".join(lines))
 
     async def _has_key(self, caller: Caller, scope: Scope, provider: str) -> bool:
-        """Whether who chooses a model has a key for it: the person, or the server."""
+        """Whether who chooses a model has a key in use for it: the person, or the server."""
         owner = (CredentialSource.PERSONAL.value, caller.user_id)
+        if scope is Scope.USER and await self._vault.is_paused(caller.user_id):
+            return False
         if scope is not Scope.USER:
             owner = (CredentialSource.SERVER.value, caller.guild_id or 0)
         return provider in [one.ref.provider for one in await self._vault.of((owner,))]

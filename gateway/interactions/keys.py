@@ -122,7 +122,7 @@ class KeyDesk:
             was_there = False
         else:
             was_there = await self._vault.revoke(ref, actor_of(ask.caller))
-            await self._drop_model(ref.scope, ref.owner_id)
+            await self._drop_models(ref, ask.caller)
         said = "ask.key_removed" if was_there else "ask.no_key"
         await answers.whisper(self._texts.text(said, locale, provider=shown(provider)))
 
@@ -131,7 +131,7 @@ class KeyDesk:
         is_paused = ask.values.get("own") == "off"
         await self._vault.pause(ask.caller.user_id, is_paused=is_paused)
         if is_paused:
-            await self._drop_model(CredentialSource.PERSONAL, ask.caller.user_id)
+            await self._drop_model(Scope.USER, ask.caller.user_id, "")
         said = "ask.key_off" if is_paused else "ask.key_on"
         await answers.whisper(self._texts.text(said, ask.caller.locale))
 
@@ -156,13 +156,25 @@ class KeyDesk:
             lines.append(self._texts.text("ask.key_off", locale))
         await answers.whisper("\n".join(lines) or self._texts.text("ask.no_keys", locale))
 
-    async def _drop_model(self, source: CredentialSource, owner: int) -> None:
-        """Takes a person's own model back: without the key others would pay for it."""
-        if source is CredentialSource.PERSONAL:
-            chosen = await self._store.read(Scope.USER, owner)
-            if chosen.model is not None:
-                kept = msgspec.structs.replace(chosen, model=None)
-                await self._store.write(Scope.USER, owner, kept)
+    async def _drop_models(self, ref: CredentialRef, caller: Caller) -> None:
+        """Takes back the models that ran on a key, which others would pay for without it.
+
+        A person's own all run on keys. A server's do where the file has no name for them.
+        """
+        if ref.scope is CredentialSource.PERSONAL:
+            await self._drop_model(Scope.USER, ref.owner_id, "")
+            return
+        # Which channels a server has is not kept: those are reached where the command is given.
+        await self._drop_model(Scope.GUILD, ref.owner_id, f"{ref.provider}/")
+        for channel_id in filter(None, (caller.channel_id, caller.parent_id)):
+            await self._drop_model(Scope.CHANNEL, channel_id, f"{ref.provider}/")
+
+    async def _drop_model(self, scope: Scope, owner: int, prefix: str) -> None:
+        """Takes a chosen model back whose name begins like this."""
+        chosen = await self._store.read(scope, owner)
+        if chosen.model is not None and chosen.model.startswith(prefix):
+            kept = msgspec.structs.replace(chosen, model=None)
+            await self._store.write(scope, owner, kept)
 
     def _refusal(self, caller: Caller, scope: CredentialSource, provider: str) -> str | None:
         if not self._vault.takes_keys:

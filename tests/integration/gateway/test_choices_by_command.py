@@ -104,6 +104,54 @@ async def test_what_is_chosen_holds_from_the_next_prompt_on(server, tmp_path: Pa
         assert (await answering(place, "bob"))[1] is None
 
 
+async def brings_key(place: Town, *, rights: int = 0, scope: str = "me") -> None:
+    asked = await place.command("key set", rights=rights, provider="openai", scope=scope)
+    assert asked.form is not None
+    custom_id = str(asked.form["custom_id"])
+    await place.submit(custom_id, rights=rights, key="sk-" + "x" * 30, endpoint="")
+
+
+async def test_nobody_chooses_a_model_for_a_key_that_is_left_unused(server, tmp_path: Path):
+    async with town(server, tmp_path, file=FILE) as place:
+        await brings_key(place)
+        await heard(place, "key use", own="off")
+        needs = says("ask.needs_own_key", provider="openai")
+        assert await heard(place, "model", name="openai/gpt-dear") == needs
+        await heard(place, "key use", own="on")
+        chosen = says("ask.model_chosen", name="openai/gpt-dear")
+        assert await heard(place, "model", name="openai/gpt-dear") == chosen
+
+
+async def test_the_servers_own_model_goes_with_its_key(server, tmp_path: Path):
+    """Else the deployment would pay for a model that its file does not have."""
+    async with town(server, tmp_path, file=FILE) as place:
+        for scope, name in (("server", "openai/gpt-dear"), ("channel", "openai/gpt-dear")):
+            await brings_key(place, rights=MANAGER, scope="server")
+            await heard(place, "model", name="usual", scope="server", rights=MANAGER)
+            await heard(place, "model", name=name, scope=scope, rights=MANAGER)
+            assert (await answering(place))[0].model == "gpt-dear", scope
+            await heard(place, "key remove", provider="openai", scope="server", rights=MANAGER)
+            assert (await answering(place))[0].model != "gpt-dear", scope
+        await brings_key(place, rights=MANAGER, scope="server")
+        await heard(place, "model", name="fast", scope="server", rights=MANAGER)
+        await heard(place, "key remove", provider="openai", scope="server", rights=MANAGER)
+        assert (await answering(place))[0].model == "gpt-fast"
+
+
+async def test_settings_are_for_places_not_for_people(server, tmp_path: Path):
+    """A person's would hold in every server: thoughts shown, and each message answered."""
+    async with town(server, tmp_path, file=FILE) as place:
+        for channel, options in ((place.direct, {}), (None, {"scope": "me"})):
+            asked = await place.command(
+                "settings",
+                channel=channel,
+                rights=MANAGER,
+                options={"name": "show_thoughts", "value": "true", **options},
+            )
+            assert asked.texts == [says("ask.forbidden")]
+        assert not await place.client.hexists(KEYS.choices, f"user:{place.ann.id}")  # type: ignore[misc]  # redis-py
+
+
 SETTINGS = [
     ("speak", "always", "ask.setting_kept"),
     ("speak", "sometimes", "ask.bad_value"),
