@@ -99,12 +99,22 @@ class Recall:
         Raises:
             StoreUnavailable: nobody answers; the next look begins again.
         """
-        now_s = asyncio.get_running_loop().time()
-        while self._kept and now_s - self._kept[0][0] > self._kept_s:
-            self._kept.popleft()
         found = await self._queue.server_id()
-        if self._server_id not in (None, found):
-            for _, request in list(self._kept):
-                if await self._queue.admit(request) == Answer.ACCEPTED:
-                    logger.warning("recall.admitted_again", extra={"turn_id": request.turn_id})
+        if self._server_id in (None, found):
+            # Only now: however long the server was away, what it had just taken is still kept.
+            now_s = asyncio.get_running_loop().time()
+            while self._kept and now_s - self._kept[0][0] > self._kept_s:
+                self._kept.popleft()
+        else:
+            await self._give_again()
         self._server_id = found
+
+    async def _give_again(self) -> None:
+        """Has everything taken that is not there; that is as young then as what is new."""
+        for kept in list(self._kept):
+            if await self._queue.admit(kept[1]) != Answer.ACCEPTED:
+                continue
+            logger.warning("recall.admitted_again", extra={"turn_id": kept[1].turn_id})
+            if kept in self._kept:  # else it made room for newer ones meanwhile
+                self._kept.remove(kept)
+                self._kept.append((asyncio.get_running_loop().time(), kept[1]))

@@ -74,9 +74,36 @@ async def test_what_was_taken_long_ago_is_not_kept(queue):
     recall = Recall(queue, kept_s=-1.0)
     await recall.look()
     await recall.admit(turn("l1"))
+    await recall.look()
     queue.forget("l1")
     await recall.look()
     assert queue.taken == []
+
+
+async def test_a_server_may_be_away_for_longer_than_anything_is_kept(queue):
+    recall = Recall(queue, kept_s=-1.0)
+    await recall.look()
+    await recall.admit(turn("l1"))
+    queue.is_away = True
+    with pytest.raises(StoreUnavailable):
+        await recall.look()
+    queue.is_away = False
+    queue.forget("l1")
+    await recall.look()
+    assert queue.taken == ["l1"]
+
+
+async def test_what_was_given_again_is_kept_as_long_as_what_is_new(queue):
+    recall = Recall(queue, kept_s=0.05)
+    await recall.look()
+    await recall.admit(turn("l1"))
+    await asyncio.sleep(0.06)
+    queue.forget("l1")
+    await recall.look()
+    await recall.look()  # the same server: what is old would go now
+    queue.forget("l1")
+    await recall.look()
+    assert queue.taken == ["l1"]
 
 
 async def test_so_many_are_kept_and_no_more(queue):
