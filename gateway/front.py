@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from shared.history import Attachment, Remembered
+from shared.private import told_by_size
 from shared.turns import Front, Target
 
 NONCE_CHARS = 25
@@ -28,6 +29,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     `backfilled` says that the prompt was found in the channel's history, not on the socket.
     `turn_id` is set where the turn is not named after the message: commands, and what goes on.
     """
+
+    __repr__ = told_by_size
 
     front: Front
     message_id: int
@@ -71,6 +74,8 @@ class Echo(msgspec.Struct, frozen=True, kw_only=True):
 
 class PromptEdited(msgspec.Struct, frozen=True, kw_only=True):
     """A person wrote a message anew. `turn_id` is the turn that it may have become."""
+
+    __repr__ = told_by_size
 
     channel_id: int
     turn_id: str

@@ -63,7 +63,7 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"(?i:\b[a-z][a-z0-9+.-]{1,30}+://[^\s/@:\"'<>]{0,256}+:([^\s/@\"'<>]{1,512})@)",
         ),
         ("url-user", r"(?i:\bhttps?://([^\s/@:\"'<>]{16,512}+)@)"),
-        ("webhook", r"(?i:/api/(?:v\d{1,3}/)?webhooks/\d{15,21}/([\w-]{20,100}))"),
+        ("webhook", r"(?i:/api/(?:v\d{1,3}/)?webhooks/\d{15,21}/([\w-]{20,300}))"),
         ("webhook", r"(?i:/interactions/\d{15,21}/([\w-]{20,300}))"),
         (
             "discord-token",

@@ -10,7 +10,7 @@ itself, and so does everybody whom a notice is for.
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import hikari
 import msgspec
@@ -27,6 +27,7 @@ from gateway.front import (
     ShownMessage,
     Unavailable,
 )
+from shared.private import told_by_size
 from shared.turns import Route, Speaker
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,12 @@ LOST_HOOK: Final = frozenset({10015, 50027})
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
-    """Our webhook of a channel. `thread_id` where it speaks into a thread of the channel."""
+    """Our webhook of a channel. `thread_id` where it speaks into a thread of the channel.
+
+    Whoever has the token can speak there: it stands in no `repr`.
+    """
+
+    __repr__ = told_by_size
 
     id: int
     token: str
@@ -105,12 +111,19 @@ class Voices:
             return outcome
         if isinstance(outcome, Refused):
             logger.info("discord.no_webhook", extra={"channel_id": channel_id})
+            self._refused_s.pop(channel_id, None)
             self._refused_s[channel_id] = self._now_s()
+            _bound(self._refused_s)
             return None
         self._hooks[channel_id] = made[0]
-        while len(self._hooks) > MAX_CHANNELS:
-            self._hooks.pop(next(iter(self._hooks)))
+        _bound(self._hooks)
         return made[0]
+
+
+def _bound(known: dict[int, Any]) -> None:
+    """Lets the oldest go where there are more channels than are remembered."""
+    while len(known) > MAX_CHANNELS:
+        known.pop(next(iter(known)))
 
 
 def _own(webhook: hikari.PartialWebhook, bot_id: int) -> Hook | None:

@@ -3,6 +3,8 @@
 import msgspec
 import pytest
 
+from gateway.edges.discord_voices import Hook
+from gateway.front import Prompt, PromptEdited
 from shared.messages import (
     ImageBlock,
     Message,
@@ -13,7 +15,7 @@ from shared.messages import (
     ToolCallBlock,
 )
 from shared.private import told_by_size
-from shared.turns import StopReason
+from shared.turns import Front, StopReason
 from tests.support.turns import turn
 from worker.chunks.pieces import Reasoned, Visible
 from worker.chunks.types import (
@@ -56,6 +58,9 @@ VALUES = [
     DoneChunk(metadata={"a": SAID}),
     Visible(SAID),
     Reasoned(SAID),
+    Prompt(front=Front.DISCORD, message_id=1, channel_id=2, user_id=3, text=SAID, author=SAID),
+    PromptEdited(channel_id=2, turn_id="m1", text=SAID),
+    Hook(id=1, token=SAID),
 ]
 
 

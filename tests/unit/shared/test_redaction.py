@@ -49,6 +49,14 @@ def test_an_escape_in_front_of_a_key_is_no_part_of_a_word(escape: str, key: str)
     assert shown.startswith(f"at{escape}[redacted:")
 
 
+@pytest.mark.parametrize("way", ["webhooks", "interactions"])
+def test_the_token_of_an_interaction_goes_whole(way: str):
+    """It is longer than a webhook's, and what is secret of it stands at its end."""
+    token = "aW50ZXJhY3Rpb246" + "Xy9_" * 55
+    text = f"404 at https://discord.com/api/v10/{way}/187001234567890123/{token}/messages"
+    assert "Xy9_" not in redact(text, [])
+
+
 def test_a_secret_object_is_taken_as_well_as_a_string():
     assert redact(f"key {KEY}", [Secret(KEY)]) == "key [redacted:key]"
 
