@@ -24,7 +24,7 @@ from tests.support.channel import MemoryFront
 from tests.support.configurations import configuration_of
 from tests.support.servers import free_port, running_server
 from tests.support.turns import turn
-from worker.edges.attachments import Attachments
+from worker.edges.attachments import MAX_TEXTS, Attachments
 from worker.edges.context import ChannelContext
 from worker.edges.guard import guard_of
 from worker.edges.http import HttpEdge
@@ -193,6 +193,19 @@ async def test_files_are_read_within_bounds_and_from_allowed_hosts_only(redis: R
         assert "not where Discord keeps files" in reasons["inside.txt"]
         assert "over 50 bytes" in reasons["long.txt"]
         assert "not a text" in reasons["film.mp4"]
+        await http.close()
+
+
+async def test_many_prompts_in_one_turn_read_no_more_files_than_one(redis: Redis):
+    async with files() as url:
+        http = HttpEdge(guard_of("", {"files": url}))
+        attached = [
+            Attachment(id=n, name="a.txt", url=f"{url}/a.txt") for n in range(MAX_TEXTS + 2)
+        ]
+        read = await context(redis, http).prepared(asking(5, attachments=tuple(attached)))
+        texts = [block.text for block in read.messages[-1].content if isinstance(block, TextBlock)]
+        assert sum("milk" in text for text in texts) == MAX_TEXTS
+        assert sum("only 20 files" in text for text in texts) == 2
         await http.close()
 
 

@@ -27,6 +27,8 @@ HOSTS: Final = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 """Where Discord keeps files (developer docs, reference, CDN)."""
 FETCH_S: Final = 10.0
 """All files of a prompt: somebody waits for the first word."""
+MAX_TEXTS: Final = 20
+"""Text files of one turn: those of two messages. A turn that answers many prompts has more."""
 PICTURES: Final = {
     "image/png": b"\x89PNG\r\n\x1a\n",
     "image/jpeg": b"\xff\xd8\xff",
@@ -131,15 +133,19 @@ def _wanted(
 ) -> list[tuple[Attachment, int]]:
     """The files that are worth fetching, each with its bound; why the others are not."""
     wanted: list[tuple[Attachment, int]] = []
-    pictures = 0
+    pictures = texts = 0
     for file in attachments:
         is_picture = file.mime_type.partition(";")[0] in PICTURES
+        is_text = not is_picture and _is_text(file)
         pictures += is_picture
+        texts += is_text
         if is_picture and pictures > limits.images:
             refused[file.id] = f"only {limits.images} pictures are shown"
         elif is_picture:
             wanted.append((file, limits.image_bytes))
-        elif _is_text(file):
+        elif is_text and texts > MAX_TEXTS:
+            refused[file.id] = f"only {MAX_TEXTS} files are read"
+        elif is_text:
             wanted.append((file, limits.text_file_bytes))
         else:
             refused[file.id] = "not a text or a picture that models read"
