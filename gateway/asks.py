@@ -18,6 +18,8 @@ from shared.turns import CredentialSource, TurnState
 MANAGE_GUILD: Final = 1 << 5
 ADMINISTRATOR: Final = 1 << 3
 MANAGE_MESSAGES: Final = 1 << 13
+SEND_MESSAGES: Final = 1 << 11
+SEND_IN_THREADS: Final = 1 << 38
 """Discord's permission bits (developer docs, topics/permissions); an interaction carries them."""
 
 
@@ -45,6 +47,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     def moderates(self) -> bool:
         """Whether this person keeps order in the channel."""
         return self.manages_server or bool(self.permissions & MANAGE_MESSAGES)
+
+    @property
+    def may_write(self) -> bool:
+        """Whether this person may write here, so that the bot may say something in their name."""
+        needed = SEND_MESSAGES if self.parent_id is None else SEND_IN_THREADS
+        return self.manages_server or bool(self.permissions & needed)
 
 
 class AskKind(StrEnum):

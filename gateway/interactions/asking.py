@@ -41,6 +41,8 @@ class Asking:
         if not question:
             await answers.whisper(self._texts.text("ask.empty", ask.caller.locale))
             return
+        if not await self._may_ask(ask, answers):
+            return
         message_id = await self._said(ask, answers, question)
         if message_id is not None:
             await self._put(ask, answers, question, question, message_id)
@@ -50,6 +52,8 @@ class Asking:
         locale, subject = ask.caller.locale, ask.subject
         if subject is None or not subject.text.strip():
             await answers.whisper(self._texts.text("ask.no_text", locale))
+            return
+        if not await self._may_ask(ask, answers):
             return
         form = Form(
             custom_id=f"{ABOUT}:{ask.interaction_id}",
@@ -71,6 +75,8 @@ class Asking:
         """The question of that window."""
         question = ask.values.get(QUESTION, "").strip()
         number = int(ask.argument) if ask.argument.isdecimal() else 0
+        if not await self._may_ask(ask, answers):
+            return
         message_id = await self._said(ask, answers, question or "…")
         if message_id is None:
             return
@@ -81,6 +87,12 @@ class Asking:
             return
         text = QUOTE.format(author=subject.author, text=subject.text, question=question)
         await self._put(ask, answers, question, text, message_id)
+
+    async def _may_ask(self, ask: Ask, answers: Answers) -> bool:
+        """Whether this person may write here: commands work where they may only read."""
+        if not ask.caller.may_write:
+            await answers.whisper(self._texts.text("ask.forbidden", ask.caller.locale))
+        return ask.caller.may_write
 
     async def _said(self, ask: Ask, answers: Answers, question: str) -> int | None:
         """Says the question in the channel; its message, or None when that was refused."""

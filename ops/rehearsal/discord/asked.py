@@ -7,9 +7,15 @@ Comes in: who pressed what, where. Goes out: an `Asked`, and `INTERACTION_CREATE
 import asyncio
 import secrets
 from collections.abc import Callable
+from typing import Final
 
 from ops.rehearsal.discord.payloads import Json, member_json, message_json, user_json
 from ops.rehearsal.discord.world import Message, User, World
+
+WRITES: Final = 1 << 11 | 1 << 38
+"""Sends messages, also in threads: what everybody may unless it is taken away."""
+READS_ONLY: Final = -1
+"""Rights of somebody who may read a channel and press what is there, and write nothing."""
 
 
 class Asked:
@@ -62,7 +68,7 @@ def interaction_json(
     bot: User,
     message: Message | None,
 ) -> Json:
-    """An interaction as the gateway sends it; `rights` are the member's in the channel."""
+    """An interaction as the gateway sends it; `rights` are what the member has besides `WRITES`."""
     channel = world.channels[asked.channel_id]
     payload: Json = {
         "id": str(asked.id),
@@ -91,7 +97,8 @@ def interaction_json(
     else:
         payload["guild_id"] = str(channel.guild_id)
         payload["guild_locale"] = "en-US"
-        payload["member"] = {**member_json(), "user": user, "permissions": str(rights)}
+        permissions = 0 if rights == READS_ONLY else rights | WRITES
+        payload["member"] = {**member_json(), "user": user, "permissions": str(permissions)}
     if message is not None:
         payload["message"] = message_json(message, world)
     return payload

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.rehearsal.discord.asked import Asked
+from ops.rehearsal.discord.asked import READS_ONLY, Asked
 from shared.commands import MENU, names
 from shared.failures import FaultDetails
 from shared.i18n import load_texts
@@ -66,6 +66,23 @@ async def test_a_message_can_be_asked_about(server, tmp_path: Path):
         await late.until(lambda one: one.message is not None and "-#" in one.message.content)
         assert late.message is not None
         assert says("form.expired") in late.message.content
+
+
+async def test_nobody_writes_through_the_bot_where_they_may_only_read(server, tmp_path: Path):
+    """In a channel of announcements, commands and menus are there for everybody."""
+    async with town(server, tmp_path) as place:
+        message = await place.discord.say(place.channel, place.bob, "We are open.")
+        asked = [
+            await place.command("ask", rights=READS_ONLY, question="really?"),
+            await place.asks.message_command(
+                message, place.ann, "Ask about this", rights=READS_ONLY
+            ),
+            await place.submit("about:1", rights=READS_ONLY, question="really?"),
+        ]
+        for one in asked:
+            await one.until(lambda one: bool(one.texts))
+            assert one.texts == [says("ask.forbidden")]
+        assert place.discord.replies(place.channel) == []
 
 
 # Rows: a member who asked, another member, a moderator, a manager, the person of a direct message.
