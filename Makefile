@@ -6,13 +6,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TOOLS := .make/manifests/.installed
-WORLD := -o cache_dir=.pytest_cache/world
+OWN = -o cache_dir=.pytest_cache/$@
+COVERED = $(BIN)/coverage run --data-file=.coverage.$@ -m pytest -q $(OWN)
+SIDES := tests/integration/gateway tests/integration/ops
 # Real processes on a shared machine: in CI what failed is tried once more, alone, and both tries stay in
 # the log. A second try that passes is a bug to be found, not a success. Elsewhere there is none.
-AGAIN = { test -n "$$CI" && echo "FLAKY? a second try of what failed above" && $(BIN)/python -m pytest -q $(WORLD) --last-failed --last-failed-no-failures none $(1); }
+AGAIN = { test -n "$$CI" && echo "FLAKY? a second try of what failed above" && $(BIN)/python -m pytest -q $(OWN) --last-failed --last-failed-no-failures none $(1); }
 PURE := worker/normalize/*,worker/providers/*,worker/chunks/*,worker/segments/*,worker/text/*,worker/failures/*,gateway/sequencer.py,shared/redaction.py,shared/private.py
 
-.PHONY: help install lock format lint test test-rooms test-world cov conformance demo up rivals peers bench faults ci clean
+.PHONY: help install lock format lint test test-rooms test-servers test-sides test-processes cov conformance demo up rivals peers bench faults ci clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,21 +40,26 @@ lint: install  ## Formatting, lints, layers, types.
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo && $(BIN)/mypy
 
 test: install  ## The tests: pure rooms, conformance, real Redis and databases, real processes.
-	@$(MAKE) --no-print-directory -j2 test-rooms test-world
+	@$(MAKE) --no-print-directory -j4 test-rooms test-servers test-sides test-processes
 
-test-rooms: install  ## Half of them: what only thinks.
-	$(BIN)/coverage run --data-file=.coverage.rooms -m pytest -q tests/unit
-	$(BIN)/python -m pytest -q tests/properties tests/conformance
+test-rooms: install  ## A part of them: what only thinks.
+	$(COVERED) tests/unit
+	$(BIN)/python -m pytest -q $(OWN) tests/properties tests/conformance
 
-test-world: install  ## The other half: servers, databases, processes, a browser.
-	$(BIN)/coverage run --data-file=.coverage.world -m pytest -q $(WORLD) tests/integration || $(call AGAIN,tests/integration)
-	$(BIN)/python -m pytest -q $(WORLD) tests/acceptance tests/browser || $(call AGAIN,tests/acceptance tests/browser)
+test-servers: install  ## Another: real servers and sockets, the fleet. Like the next two it mostly waits.
+	$(COVERED) tests/integration $(SIDES:%=--ignore=%) || $(call AGAIN,tests/integration $(SIDES:%=--ignore=%))
+
+test-sides: install  ## Another: the gateway's side and the operators' side.
+	$(COVERED) $(SIDES) || $(call AGAIN,$(SIDES))
+
+test-processes: install  ## The last: processes that are killed, a browser.
+	$(BIN)/python -m pytest -q $(OWN) tests/acceptance tests/browser || $(call AGAIN,tests/acceptance tests/browser)
 
 conformance: install  ## The corpus alone, in every cutting (AREA=sse,usage chooses).
 	$(BIN)/python -m pytest -q tests/conformance $(if $(AREA),--area $(AREA)) --every-cut
 
 cov:  ## The coverage gates, over what the last `make test` ran in its own process.
-	$(BIN)/coverage combine --keep .coverage.rooms .coverage.world
+	$(BIN)/coverage combine --keep .coverage.test-rooms .coverage.test-servers .coverage.test-sides
 	$(BIN)/coverage report --fail-under=90 --skip-covered
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100 --show-missing --skip-covered
 
