@@ -55,7 +55,7 @@ from shared.errors import ConfigError, StoreError
 from shared.i18n import load_texts
 from shared.keys import Keys
 from shared.logs import fields
-from shared.metrics import LOOP_LAG, Metrics
+from shared.metrics import DISCORD_LOAD, LOOP_LAG, Metrics
 from shared.secrets import Secret
 from shared.turns import Front
 
@@ -112,7 +112,7 @@ async def serve(
         )
         try:
             checkup = Checkup(parts.redis, stop)
-            paths = _paths(checkup, parts)
+            paths = _paths(checkup, parts, outward)
             async with (
                 asyncio.TaskGroup() as group,
                 outward.running(),
@@ -207,7 +207,7 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
         await redis.aclose()
 
 
-def _paths(checkup: Checkup, parts: Parts) -> dict[str, Path]:
+def _paths(checkup: Checkup, parts: Parts, outward: Outward) -> dict[str, Path]:
     """What the health server shows."""
 
     async def healthz() -> Answer:
@@ -218,6 +218,7 @@ def _paths(checkup: Checkup, parts: Parts) -> dict[str, Path]:
 
     async def look() -> None:
         metrics.set(LOOP_LAG, checkup.lag_s)
+        metrics.set(DISCORD_LOAD, outward.budget_of(Front.DISCORD).load)
 
     metrics, wait_ms = parts.metrics, parts.queue.policy.wait_ms
     cell = CellGauges(metrics, parts.redis, parts.keys, wait_ms)

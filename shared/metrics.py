@@ -74,6 +74,11 @@ BUILD: Final = _gauge("build_info", "1, with the version that runs.", _ALL, "ver
 LOOP_LAG: Final = _gauge(
     "event_loop_lag_seconds", "How late the loop was lately.", ("gateway", "worker")
 )
+DISCORD_LOAD: Final = _gauge(
+    "discord_request_load",
+    "Requests asked of Discord, as a part of what the bot is allowed.",
+    ("gateway",),
+)
 LOG_DROPS: Final = _gauge("log_drops", "Log lines lost to a blocked stdout, since the start.", _ALL)
 REPORTS_LOST: Final = _gauge(
     "error_reports_lost", "Reports that neither Redis nor the disk took, since the start.", _ALL
