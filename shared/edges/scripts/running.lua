@@ -76,7 +76,7 @@ local function hand_back(tid, now, crashed)
   local state, event
   if m[1] == '1' then
     state = 'cancelled'
-    event = redis.call('HGET', key, 'why') == 'replaced' and POLICY.replaced or POLICY.cancelled
+    event = POLICY[redis.call('HGET', key, 'why')] or POLICY.cancelled
   elseif crashes >= POLICY.max_crashes then
     state, event = 'dead', POLICY.dead
   elseif m[3] == '1' then

@@ -10,7 +10,7 @@ from gateway.edges.store import GatewayFleet
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.redis import within
 from shared.messages import Message, Role
-from shared.segments import MERGED, REPLACED, TurnDone
+from shared.segments import MERGED, REPLACED, WITHDRAWN, TurnDone
 from shared.turns import FollowUp, Target, TurnRequest, TurnState
 from shared.wire import decode_turn_request
 from tests.support.turns import claim_one, out_entries, segment, turn, with_policy
@@ -88,6 +88,17 @@ async def test_a_replaced_turn_whose_worker_dies_ends_as_replaced(
     await queue.reap()
     assert await ends(queue) == {"a1": (TurnState.CANCELLED, (REPLACED,))}
     assert (await claim_one(queue)).token.turn_id == "a2"
+
+
+async def test_a_turn_without_its_prompt_whose_worker_dies_ends_without_a_word(
+    brief_leases: TurnQueue,
+):
+    await brief_leases.admit(replacing("a1"))
+    await claim_one(brief_leases)
+    await brief_leases.cancel("a1", why=WITHDRAWN)
+    await brief_leases.redis.zadd(brief_leases.keys.leases, {"a1": 1})
+    await brief_leases.reap()
+    assert await ends(brief_leases) == {"a1": (TurnState.CANCELLED, (WITHDRAWN,))}
 
 
 async def test_a_full_guild_takes_a_prompt_that_makes_its_own_room(queue: TurnQueue):
