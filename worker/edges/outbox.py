@@ -26,6 +26,8 @@ from worker.edges.rules import Obey, obeyed
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 1.0
 """Between tries while Redis is away or the stream is full; a gateway catches up in about that."""
+PICTURE_WAIT_S = 30.0
+"""What Redis gets to take a picture; a reply goes on without it."""
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +70,7 @@ class Outbox:
         self._sleep = sleep
         # Kept until the turn ends: a server that forgot its last second gets them again.
         self._segments: list[Segment] = []
+        self._pictures: dict[str, bytes] = {}
 
     @property
     def token(self) -> AttemptToken:
@@ -115,6 +118,7 @@ class Outbox:
             raise self._fenced()
         self._lease.token = token
         self._segments.clear()
+        self._pictures.clear()
         return token
 
     async def note_tool(self) -> None:
@@ -181,12 +185,18 @@ class Outbox:
             log.warning("recording.lost", extra=fields(reason=str(exc), size=len(payload)))
 
     async def keep_picture(self, picture_id: str, data: bytes) -> bool:
-        """Keeps a picture until the gateway has fetched it; without Redis or memory it is lost."""
+        """Keeps a picture until the gateway has fetched it; without Redis or memory it is lost.
+
+        Raises:
+            Fenced: another worker has the turn.
+        """
         try:
-            await self._records.save_picture(picture_id, data)
-        except StoreError as exc:
+            async with asyncio.timeout(PICTURE_WAIT_S):
+                await self._until_answered(lambda: self._records.save_picture(picture_id, data))
+        except (StoreFull, TimeoutError) as exc:
             log.warning("picture.lost", extra=fields(reason=str(exc), size=len(data)))
             return False
+        self._pictures[picture_id] = data
         return True
 
     async def keep_continuation(self, payload: bytes) -> None:
@@ -242,6 +252,7 @@ class Outbox:
                 case Finished.GAP:
                     if event.count != len(self._segments):
                         raise FleetError(f"{event.count} segments are counted, not sent")
+                    await self._first_forgotten()
                     await self._append_up_to(event.count)
 
     async def _append_up_to(self, seq: int, until: asyncio.Event | None = None) -> bool:
@@ -262,7 +273,7 @@ class Outbox:
                 case Appended.FENCED:
                     raise self._fenced()
                 case Appended.GAP:
-                    at = await self._accepted() + 1
+                    at = await self._first_forgotten()
                 case Appended.BACKPRESSURE:
                     if until is not None and until.is_set() and at == seq:
                         self._segments.pop()
@@ -283,6 +294,14 @@ class Outbox:
         finally:
             sleeping.cancel()
             stopping.cancel()
+
+    async def _first_forgotten(self) -> int:
+        """The first segment that the server does not know; its pictures are there again."""
+        first = await self._accepted() + 1
+        for segment in self._segments[first - 1 :]:
+            if segment.picture is not None and segment.picture in self._pictures:
+                await self.keep_picture(segment.picture, self._pictures[segment.picture])
+        return first
 
     async def _accepted(self) -> int:
         known = await self._until_answered(lambda: self._queue.accepted(self.token))

@@ -12,7 +12,7 @@ from shared.edges.redis import within
 from shared.errors import Fenced, FleetError
 from shared.keys import Keys
 from shared.lifetimes import PICTURE_TTL_MS
-from shared.segments import REPLACED, Segment, SegmentReady, TurnDone, TurnFailed
+from shared.segments import REPLACED, Segment, SegmentKind, SegmentReady, TurnDone, TurnFailed
 from shared.turns import FollowUp, TurnOutcome, TurnState
 from tests.support.servers import RedisServer
 from tests.support.turns import admit_and_claim, claim_one, out_entries, segment, turn
@@ -265,6 +265,31 @@ async def test_a_picture_waits_for_the_gateway_that_fetches_it(
         assert not await outbox.keep_picture("p2", b"png")
     finally:
         await client.config_set("maxmemory", "0")
+
+
+@pytest.mark.parametrize("is_last", [True, False], ids=["at the end", "in the middle"])
+async def test_a_picture_that_the_server_forgot_is_kept_again(
+    outbox: Outbox, queue: TurnQueue, client: Redis, keys: Keys, is_last: bool
+):
+    assert await outbox.keep_picture("p1", b"png")
+    drawn = msgspec.structs.replace(piece(outbox, 1), kind=SegmentKind.FILE, picture="p1")
+    await outbox.send(drawn)
+    await within(client.hset(keys.turn(outbox.token.turn_id), "seq", "0"))
+    await client.delete(keys.picture("p1"))
+    if not is_last:
+        await outbox.send(piece(outbox, 2))
+    await outbox.finish(TurnDone(count=1 if is_last else 2), OUTCOME)
+    assert await GatewayFleet(queue).picture("p1") == b"png"
+
+
+async def test_a_picture_waits_for_an_absent_server(
+    outbox: Outbox, waits: Waits, server: RedisServer
+):
+    server.kill()
+    keeping = asyncio.create_task(outbox.keep_picture("p1", b"png"))
+    await waits.then.wait()
+    server.start()
+    assert await keeping
 
 
 async def test_a_recording_without_memory_is_given_up(outbox: Outbox, client: Redis):
