@@ -199,6 +199,9 @@ class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
 
 Outcome = Sent | Refused | Unavailable
 
+History = tuple[ShownMessage, ...] | Unavailable | None
+"""Messages of a channel; None where they may not be read."""
+
 
 class Rank(IntEnum):
     """What a request is worth when there may not be many: lower goes first."""
@@ -274,10 +277,8 @@ class Voice(Protocol):
         """Deletes a message of ours."""
         ...
 
-    async def history(
-        self, channel_id: int, *, after: int, limit: int
-    ) -> tuple[ShownMessage, ...] | None:
-        """The oldest `limit` messages after an id, oldest first; None when it cannot be read."""
+    async def history(self, channel_id: int, *, after: int, limit: int) -> History:
+        """The oldest `limit` messages after an id, oldest first."""
         ...
 
 

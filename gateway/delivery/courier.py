@@ -128,22 +128,24 @@ class Courier:
         is_doubtful = isinstance(letter.step, Post) and letter.step.since_ms is not None
         has_permit = letter.has_permit
         while self._clock.now_s() < letter.expires_s:
-            if is_doubtful and (found := await self._find(letter, started_s)) is not None:
+            found = await self._find(letter, started_s) if is_doubtful else None
+            if isinstance(found, Sent):
                 return found
-            if not has_permit:
-                await self._budget.permit(rank_of(letter))
-            has_permit = False
-            await confirm()
-            outcome = await self._attempt(letter)
-            if not isinstance(outcome, Unavailable):
-                return outcome
-            is_doubtful = True
-            if outcome.retry_after_s is None:
+            if found is None or failures >= len(BACKOFF_S):
+                if not has_permit:
+                    await self._budget.permit(rank_of(letter))
+                has_permit = False
+                await confirm()
+                outcome = await self._attempt(letter)
+                if not isinstance(outcome, Unavailable):
+                    return outcome
+                found, is_doubtful = outcome, True
+            if found.retry_after_s is None:
                 failures += 1
-            wait_s = self._wait_s(outcome, failures)
+            wait_s = self._wait_s(found, failures)
             logger.debug(
                 "delivery.waiting",
-                extra={"reason": outcome.reason, "status": outcome.status, "wait_s": wait_s},
+                extra={"reason": found.reason, "status": found.status, "wait_s": wait_s},
             )
             await self._clock.sleep(min(wait_s, letter.expires_s - self._clock.now_s()))
         return None
@@ -193,8 +195,11 @@ class Courier:
             return await voice.send(msgspec.structs.replace(message, reply_to=None))
         return outcome
 
-    async def _find(self, letter: Letter, started_s: float) -> Sent | None:
-        """Looks for a post that may have arrived: by its echo, and when old in the history."""
+    async def _find(self, letter: Letter, started_s: float) -> Sent | Unavailable | None:
+        """Looks for a post that may have arrived: by its echo, and when old in the history.
+
+        A history that cannot be read now is asked again for a while: it is what tells.
+        """
         step = letter.step
         if not isinstance(step, Post):
             return None
@@ -209,6 +214,8 @@ class Courier:
             return None
         voice = self._voice_of(letter.route)
         shown = await voice.history(letter.route.channel_id, after=after, limit=HISTORY_LIMIT)
+        if isinstance(shown, Unavailable):
+            return shown
         for message in shown or ():
             # Discord takes white space from both ends of a text.
             is_same = message.text.strip() == step.text.strip()

@@ -16,6 +16,7 @@ from gateway.context import remembered_of
 from gateway.front import (
     Button,
     Change,
+    History,
     Outcome,
     OutgoingFile,
     OutgoingMessage,
@@ -23,7 +24,6 @@ from gateway.front import (
     PromptEdited,
     PromptsDeleted,
     Sent,
-    ShownMessage,
     Voice,
 )
 from shared.edges.history import ChannelHistory
@@ -150,9 +150,7 @@ class RememberingVoice:
         await self._memory.unsaid(channel_id, message_id)
         return outcome
 
-    async def history(
-        self, channel_id: int, *, after: int, limit: int
-    ) -> tuple[ShownMessage, ...] | None:
+    async def history(self, channel_id: int, *, after: int, limit: int) -> History:
         """The oldest messages after an id."""
         return await self._voice.history(channel_id, after=after, limit=limit)
 

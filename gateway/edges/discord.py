@@ -35,6 +35,7 @@ from gateway.front import (
     Budget,
     Button,
     FrontEvent,
+    History,
     Outcome,
     OutgoingFile,
     OutgoingMessage,
@@ -42,7 +43,6 @@ from gateway.front import (
     Rank,
     Refused,
     Sent,
-    ShownMessage,
     Unavailable,
 )
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
@@ -238,14 +238,14 @@ class DiscordFront:
 
     async def history(
         self, channel_id: int, *, after: int, limit: int, own: frozenset[int] = frozenset()
-    ) -> tuple[ShownMessage, ...] | None:
-        """The oldest `limit` messages after an id; None when it cannot be read.
+    ) -> History:
+        """The oldest `limit` messages after an id.
 
         `own` are authors beside the bot that are ours: webhooks.
         """
         found = await self._fetch(channel_id, after=after, limit=limit)
-        if found is None:
-            return None
+        if not isinstance(found, list):
+            return found if isinstance(found, Unavailable) else None
         return tuple(shown_of(message, own | {self.bot_id}) for message in found)
 
     async def close(self) -> None:
@@ -318,27 +318,27 @@ class DiscordFront:
                 logger.debug("discord.mark_failed")
 
     async def _missed(self, moved: Moved) -> list[Prompt]:
-        found = await self._fetch(moved.channel_id, after=moved.after, limit=MAX_MESSAGES)
+        fetched = await self._fetch(moved.channel_id, after=moved.after, limit=MAX_MESSAGES)
+        found = fetched if isinstance(fetched, list) else []
         plain = [
-            prompt_of(message, self.bot_id, moved.guild_id, backfilled=True)
-            for message in found or ()
+            prompt_of(message, self.bot_id, moved.guild_id, backfilled=True) for message in found
         ]
         prompts = [named(self._places.placed(prompt), self._names) for prompt in plain]
         return [prompt for prompt in prompts if not prompt.from_bot]
 
     async def _fetch(
         self, channel_id: int, *, after: int, limit: int
-    ) -> list[hikari.Message] | None:
+    ) -> list[hikari.Message] | Refused | Unavailable:
         rest = self._connection.rest
         if rest is None:
-            return None
+            return Unavailable(reason="not_connected", retry_after_s=NOT_CONNECTED_S)
         await self._budget.permit(Rank.EDIT)
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 return list(await rest.fetch_messages(channel_id, after=after).limit(limit))
         except _PASSING as exc:
             logger.debug("discord.history_failed", extra={"error": type(exc).__name__})
-            return None
+            return outcome_of(exc)
 
     async def ask(self, call: Call) -> Outcome:
         """Makes requests, and says what came of them. Cancelled, they may have arrived."""

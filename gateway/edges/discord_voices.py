@@ -18,13 +18,13 @@ import msgspec
 from gateway.edges.discord import Call, DiscordFront, rows_of
 from gateway.front import (
     Button,
+    History,
     Outcome,
     OutgoingFile,
     OutgoingMessage,
     Refusal,
     Refused,
     Sent,
-    ShownMessage,
     Unavailable,
 )
 from shared.private import told_by_size
@@ -210,12 +210,12 @@ class PersonaVoice:
             return msgspec.structs.replace(outcome, refusal=Refusal.FROZEN)
         return outcome
 
-    async def history(
-        self, channel_id: int, *, after: int, limit: int
-    ) -> tuple[ShownMessage, ...] | None:
+    async def history(self, channel_id: int, *, after: int, limit: int) -> History:
         """The oldest messages after an id, the persona's counted as ours."""
         hook = await self._voices.hook_of(self._route)
-        own = frozenset({hook.id}) if isinstance(hook, Hook) else frozenset()
+        if isinstance(hook, Unavailable):
+            return hook
+        own = frozenset({hook.id}) if hook is not None else frozenset()
         return await self._front.history(channel_id, after=after, limit=limit, own=own)
 
     def _executing(self, hook: Hook, message: OutgoingMessage) -> Call:

@@ -12,6 +12,7 @@ from typing import Final
 from gateway.front import (
     Button,
     FrontEvent,
+    History,
     Outcome,
     OutgoingFile,
     OutgoingMessage,
@@ -145,14 +146,12 @@ class LocalFront:
         except AWAY:
             logger.debug("local.typing_failed", extra={"channel_id": channel_id})
 
-    async def history(
-        self, channel_id: int, *, after: int, limit: int
-    ) -> tuple[ShownMessage, ...] | None:
-        """The oldest `limit` messages after an id; None when Redis is away."""
+    async def history(self, channel_id: int, *, after: int, limit: int) -> History:
+        """The oldest `limit` messages after an id; not while Redis is away."""
         try:
             messages = await self._channel.messages(channel_id)
         except AWAY:
-            return None
+            return Unavailable(reason="store")
         later = [message for message in messages if message.id > after]
         return tuple(
             ShownMessage(

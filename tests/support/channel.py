@@ -8,6 +8,7 @@ import msgspec
 from gateway.front import (
     Button,
     FrontEvent,
+    History,
     Outcome,
     OutgoingFile,
     OutgoingMessage,
@@ -48,6 +49,7 @@ class MemoryFront:
         self.in_flight: dict[int, int] = {}
         self.most_in_flight = 0
         self.has_history = True
+        self.history_fails = 0
         self.refused_files: Refused | None = None
         self._next_id = 1000
         self._events: asyncio.Queue[FrontEvent | None] = asyncio.Queue()
@@ -91,11 +93,12 @@ class MemoryFront:
     async def typing(self, channel_id: int) -> None:
         self.typed.append(channel_id)
 
-    async def history(
-        self, channel_id: int, *, after: int, limit: int
-    ) -> tuple[ShownMessage, ...] | None:
+    async def history(self, channel_id: int, *, after: int, limit: int) -> History:
         if not self.has_history:
             return None
+        if self.history_fails:
+            self.history_fails -= 1
+            return Unavailable(reason="timeout")
         found = [key for key in sorted(self.channels.get(channel_id, {})) if key > after]
         return tuple(
             ShownMessage(message_id=key, text=self.texts[key], is_own=True) for key in found[:limit]

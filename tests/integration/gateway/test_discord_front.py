@@ -272,7 +272,7 @@ async def test_honest_limits_are_kept_without_being_told():
 
 async def test_a_silent_history_or_typing_sign_does_no_harm(discord, bot):
     discord.faults.add(Fault(method="GET", status=500))
-    assert await bot.front.history(bot.channel_id, after=0, limit=5) is None
+    assert isinstance(await bot.front.history(bot.channel_id, after=0, limit=5), Unavailable)
     discord.faults.add(Fault(path="/typing", status=403, code=50013))
     await bot.front.typing(bot.channel_id)
 
@@ -283,7 +283,7 @@ async def test_before_the_connection_everything_is_to_be_asked_again():
     assert await front.send(message) == Unavailable(
         reason="not_connected", retry_after_s=NOT_CONNECTED_S
     )
-    assert await front.history(1, after=0, limit=1) is None
+    assert isinstance(await front.history(1, after=0, limit=1), Unavailable)
     await front.typing(1)
     await front.close()
 

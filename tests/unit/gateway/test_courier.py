@@ -7,7 +7,7 @@ from gateway.delivery.courier import BACKOFF_S, PROBE_S, Courier, Echoes, Letter
 from gateway.delivery.turns import LeaseLost
 from gateway.front import Echo, Refusal, Refused, Sent, Unavailable
 from gateway.steps import Erase, Post, Rewrite, Step
-from shared.turns import Front, Route
+from shared.turns import Front, Route, Speaker
 from tests.support.channel import ManualClock, MemoryFront
 
 ROUTE = Route(front=Front.LOCAL, channel_id=7, user_id=5, reply_to=500)
@@ -110,6 +110,24 @@ async def test_an_old_post_that_is_not_found_is_sent(office, has_history):
     office.front.has_history = has_history
     step = msgspec.structs.replace(POST, since_ms=1)
     assert await office.carry(letter(step)) == Sent(message_id=1001)
+
+
+PERSONA = msgspec.structs.replace(ROUTE, speaker=Speaker(name="Ada"))
+
+
+async def test_what_has_no_nonce_is_not_sent_again_before_the_history_answers(office):
+    office.front.loses_answers = 1
+    office.front.history_fails = 3
+    outcome = await office.carry(letter(route=PERSONA))
+    assert outcome == Sent(message_id=1001, deduplicated=True)
+    assert office.front.requests == ["send"]
+
+
+async def test_a_history_that_stays_away_is_not_waited_for_for_ever(office):
+    office.front.history_fails = 1_000
+    step = msgspec.structs.replace(POST, since_ms=1)
+    assert await office.carry(letter(step, route=PERSONA)) == Sent(message_id=1001)
+    assert office.clock.waits == list(BACKOFF_S)
 
 
 async def test_a_young_post_of_unknown_fate_relies_on_its_nonce(office):
