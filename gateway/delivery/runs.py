@@ -5,6 +5,7 @@ envelopes always give the same run.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -66,6 +67,8 @@ def has_end(waiting: Sequence[Envelope]) -> bool:
 def rest_of(waiting: Sequence[Envelope], intro: str, *, upto: int = 0) -> Run | None:
     """What is left of a reply as a file; None for a single segment, which needs none.
 
+    Pictures have no text, and stay messages of their own.
+
     Args:
         waiting: the channel's envelopes, the next one first.
         intro: what the message with the file says.
@@ -73,7 +76,7 @@ def rest_of(waiting: Sequence[Envelope], intro: str, *, upto: int = 0) -> Run | 
     """
     found = [
         (place, segment)
-        for place, segment in _of_one_attempt(waiting)[:MAX_REST]
+        for place, segment in takewhile(_is_text, _of_one_attempt(waiting)[:MAX_REST])
         if upto == 0 or segment.seq <= upto
     ]
     if len(found) < 2:
@@ -107,6 +110,10 @@ def _of_one_attempt(waiting: Sequence[Envelope]) -> list[tuple[int, Segment]]:
             break
         found.append((place, envelope.event.segment))
     return found
+
+
+def _is_text(found: tuple[int, Segment]) -> bool:
+    return found[1].picture is None
 
 
 def _is_preview(envelope: Envelope, first: Envelope) -> bool:

@@ -66,6 +66,15 @@ async def test_a_channel_under_a_long_limit_stalls_no_other(bench):
     assert bench.front.shown(8) == []
 
 
+async def test_a_picture_beyond_the_cap_stays_a_picture(bench):
+    bench.max_messages = 2
+    bench.fleet.pictures["p1"] = b"png"
+    drawn = text(4, "", kind=SegmentKind.FILE, name="a.png", picture="p1", fallback=("a note",))
+    await bench.deliver(*(text(n, f"{n}", joint=" ") for n in (1, 2, 3)), drawn, done(4))
+    files = [file for message in bench.front.messages(7) for file in message.files]
+    assert [(file.name, file.data) for file in files] == [("reply.md", b"2 3"), ("a.png", b"png")]
+
+
 async def forever(_seconds: float) -> None:
     await asyncio.Event().wait()
 
