@@ -51,7 +51,7 @@ class Inward(msgspec.Struct, frozen=True, kw_only=True):
         table = entries(
             asking=Asking(intake, details, self.texts),
             turns=TurnDesk(turns, self.texts),
-            details=DetailsDesk(details, turns, choices, self.texts),
+            details=DetailsDesk(details, choices, self.texts),
             keys=KeyDesk(vault, store, self._knows, self.texts, time.time),
             choices=ChoiceDesk(
                 store,

@@ -24,6 +24,7 @@ from shared.lifetimes import ASKED_TTL_MS, CONTEXT_START_TTL_MS
 from shared.sealed import CredentialRef, key_id, seal
 from shared.secrets import Secret
 from shared.segments import TurnDone
+from shared.thoughts import KeptThoughts
 from shared.turns import (
     CredentialSource,
     Route,
@@ -166,9 +167,9 @@ class StoredDetails:
         """The redacted details of a failure."""
         return await self._records.details(report_id)
 
-    async def thoughts(self, turn_id: str) -> str | None:
+    async def thoughts(self, turn_id: str) -> KeptThoughts | None:
         """What the model thought before its reply."""
-        return await self._text(self._keys.thoughts(turn_id))
+        return await self._records.thoughts(turn_id)
 
     async def source(self, name: str) -> str | None:
         """The source of a drawn table."""

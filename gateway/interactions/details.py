@@ -9,7 +9,7 @@ from typing import Final
 from gateway.asks import Answers, Ask, Form, Owned
 from gateway.front import OutgoingFile
 from gateway.interactions.permissions import Act, may
-from gateway.interactions.ports import Details, Turns
+from gateway.interactions.ports import Details
 from shared.configuration.choices import ChoicesPort, Place
 from shared.errors import StoreFull, StoreUnavailable
 from shared.failures import FaultDetails
@@ -28,7 +28,6 @@ class DetailsDesk:
 
     Args:
         details: where they are kept.
-        turns: the turns of the cell.
         choices: what guilds allow.
         texts: the catalogs.
         budget_s: how long a window may wait for its text.
@@ -37,14 +36,12 @@ class DetailsDesk:
     def __init__(
         self,
         details: Details,
-        turns: Turns,
         choices: ChoicesPort,
         texts: Texts,
         *,
         budget_s: float = FORM_BUDGET_S,
     ) -> None:
         self._details = details
-        self._turns = turns
         self._choices = choices
         self._texts = texts
         self._budget_s = budget_s
@@ -76,23 +73,28 @@ class DetailsDesk:
 
     async def thoughts(self, ask: Ask, answers: Answers) -> None:
         """The button "Show thoughts"."""
-        seen = await self._turns.look(ask.argument)
+        kept = await self._details.thoughts(ask.argument)
         caller = ask.caller
-        if seen is None or seen.owned.channel_id != caller.channel_id:
+        if kept is None or kept.channel_id != caller.channel_id:
             await self._say(ask, answers, "ask.gone")
             return
         place = Place(
             channel_id=caller.channel_id,
-            user_id=seen.owned.user_id,
+            user_id=kept.user_id,
             guild_id=caller.guild_id,
             parent_id=caller.parent_id,
         )
+        owned = Owned(
+            user_id=kept.user_id,
+            channel_id=kept.channel_id,
+            guild_id=kept.guild_id,
+            source=kept.source,
+        )
         is_allowed = (await self._choices.settle(place)).show_thoughts
-        if not is_allowed or not may(Act.THOUGHTS, caller, seen.owned):
+        if not is_allowed or not may(Act.THOUGHTS, caller, owned):
             await self._say(ask, answers, "ask.thoughts_off")
             return
-        text = await self._details.thoughts(seen.turn_id)
-        await self._show(ask, answers, text, THOUGHTS_FILE)
+        await self._show(ask, answers, kept.text, THOUGHTS_FILE)
 
     async def source(self, ask: Ask, answers: Answers) -> None:
         """The button "Show source" of a drawn table. Its name is no id but 120 random bits."""

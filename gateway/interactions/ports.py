@@ -12,6 +12,7 @@ from shared.configuration.spending import Account, Spent
 from shared.failures import FaultDetails
 from shared.sealed import CredentialRef
 from shared.secrets import Secret
+from shared.thoughts import KeptThoughts
 
 
 class Turns(Protocol):
@@ -53,7 +54,7 @@ class Details(Protocol):
         """The redacted details of a failure."""
         ...
 
-    async def thoughts(self, turn_id: str) -> str | None:
+    async def thoughts(self, turn_id: str) -> KeptThoughts | None:
         """What the model thought before its reply."""
         ...
 

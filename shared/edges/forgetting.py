@@ -21,9 +21,10 @@ from typing import Any, Final, Self
 import msgspec
 from redis.asyncio import Redis
 
+from shared.at_rest import opened
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
-from shared.errors import ConfigError, StoreError
+from shared.errors import ConfigError, StoreError, WireError
 from shared.keys import Keys
 from shared.lifetimes import FORGOTTEN_TTL_MS
 from shared.wire import decode_route
@@ -220,7 +221,7 @@ class Forgetter:
         redis = self._redis
         kind = (await within(redis.type(name))).decode()
         if kind == "string":
-            text: bytes = await within(redis.get(name)) or b""
+            text = _unsealed(await within(redis.get(name)) or b"")
             return int(await within(redis.unlink(name))) if wanted.search(text) else 0
         if kind == "hash":
             fields: dict[bytes, bytes] = await within(redis.hgetall(name))
@@ -248,6 +249,14 @@ class Forgetter:
 _REPORT: Final = re.compile(rb'"report_id":"([\w-]+)"')
 _OVER: Final = ("cancelled", "finished", "unknown")
 """Answers to a stop after which nobody has to be waited for."""
+
+
+def _unsealed(text: bytes) -> bytes:
+    """A value, also one that is sealed at rest; as it is where this process has no key for it."""
+    try:
+        return opened(text)
+    except WireError:
+        return text
 
 
 def _words(name: bytes) -> list[str]:

@@ -18,6 +18,7 @@ from shared.edges.redis import within
 from shared.failures import FaultDetails
 from shared.keys import Keys
 from shared.segments import TurnDone, TurnFailed
+from shared.thoughts import KeptThoughts
 from shared.turns import Route, TurnOutcome, TurnRequest, TurnState
 from shared.wire import (
     decode_fault_details,
@@ -31,6 +32,7 @@ PAGE_TURNS = 200
 """Records that a listing fetches in one round trip."""
 
 _facts = msgspec.json.Decoder(TurnFacts)
+_thoughts = msgspec.json.Decoder(KeptThoughts)
 
 
 class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,9 +260,17 @@ class TurnRecords:
         payload: bytes | None = await within(self._redis.get(self._keys.fault(report_id)))
         return decode_fault_details(payload) if payload else None
 
-    async def save_thoughts(self, turn_id: str, text: str, keep_s: int) -> None:
+    async def save_thoughts(self, turn_id: str, kept: KeptThoughts, keep_s: int) -> None:
         """Keeps what the model thought before a reply, as long as its guild lets it be kept."""
-        await within(self._redis.set(self._keys.thoughts(turn_id), text, ex=keep_s))
+        await within(self._redis.set(self._keys.thoughts(turn_id), _encode(kept), ex=keep_s))
+
+    async def thoughts(self, turn_id: str) -> KeptThoughts | None:
+        """What the model thought before a reply; None when it has expired."""
+        payload: bytes | None = await within(self._redis.get(self._keys.thoughts(turn_id)))
+        try:
+            return None if payload is None else _thoughts.decode(payload)
+        except msgspec.DecodeError:
+            return None  # of another version
 
     async def may_tell(self, channel_id: int, word: str) -> bool:
         """Whether a channel was not told this lately; from now on it was."""

@@ -19,7 +19,9 @@ from shared.errors import Fenced, FleetError, StoreError, StoreFull, StoreUnavai
 from shared.failures import FaultDetails
 from shared.logs import fields
 from shared.segments import Segment, SegmentReady, TurnDone, TurnFailed
+from shared.thoughts import KeptThoughts
 from shared.turns import AttemptToken, TurnOutcome, TurnState
+from shared.wire import decode_turn_request
 from worker.edges.fleet.lease import Lease
 from worker.edges.rules import Obey, obeyed
 
@@ -214,8 +216,16 @@ class Outbox:
         """
         if self._obey is not None:
             text = await obeyed(self._obey, self.token.turn_id, text)
+        request = decode_turn_request(self._lease.request)
+        kept = KeptThoughts(
+            text=text,
+            user_id=request.route.user_id,
+            channel_id=request.route.channel_id,
+            guild_id=request.route.guild_id,
+            source=request.credential_source,
+        )
         try:
-            await self._records.save_thoughts(self.token.turn_id, text, keep_s)
+            await self._records.save_thoughts(self.token.turn_id, kept, keep_s)
         except StoreError as exc:
             log.warning("thoughts.lost", extra=fields(reason=str(exc), size=len(text)))
             return False

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from shared.alerts import Alert, AlertKind
+from shared.at_rest import opened
 from shared.configuration.loading import Loaded
 from shared.configuration.output import OutputAction, OutputRule, Rulebook
-from shared.errors import StoreError
+from shared.errors import StoreError, WireError
 from shared.i18n import Texts
 from shared.logs import fields
 from shared.segments import MAX_SEGMENT_CHARS, Segment, SegmentKind
@@ -140,8 +141,8 @@ _spoken = msgspec.json.Decoder(_Spoken)
 
 def _locale_of(request: bytes) -> str:
     try:
-        return _spoken.decode(request).route.locale
-    except msgspec.DecodeError:
+        return _spoken.decode(opened(request)).route.locale
+    except (msgspec.DecodeError, WireError):
         return "en"
 
 

@@ -9,6 +9,7 @@ from gateway.edges.store import GatewayFleet
 from shared import at_rest
 from shared.at_rest import MARK, AtRest
 from shared.edges.continuing import Continuations
+from shared.edges.forgetting import Forgetter, Kind, Subject
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
 from shared.errors import ConfigError, WireError
@@ -50,6 +51,17 @@ async def test_a_reply_that_can_go_on_is_sealed(queue: TurnQueue, keys: Keys):
     redis: Any = queue.redis
     await Continuations(redis, keys).keep("l1", b"what the model said")
     assert b"model" not in await redis.get(keys.continuation("l1"))
+
+
+@pytest.mark.usefixtures("with_key")
+async def test_what_is_sealed_is_forgotten_too(queue: TurnQueue, keys: Keys):
+    redis: Any = queue.redis
+    user = 187_001_234_567_890_123
+    await Continuations(redis, keys).keep("m1", f'{{"user_id":{user}}}'.encode())
+    await Continuations(redis, keys).keep("m2", b'{"user_id":187001234567890777}')
+    await Forgetter(redis, keys, queue).forget(Subject(Kind.USER, user))
+    assert not await redis.exists(keys.continuation("m1"))
+    assert await redis.exists(keys.continuation("m2"))
 
 
 @pytest.mark.usefixtures("with_key")

@@ -320,10 +320,12 @@ async def test_a_lost_lease_ends_the_waiting(outbox: Outbox, lease: Lease, serve
 
 
 async def test_thoughts_pass_the_rules_of_replies(
-    queue: TurnQueue, records: TurnRecords, lease: Lease, client: Redis, keys: Keys
+    queue: TurnQueue, records: TurnRecords, lease: Lease
 ):
     async def obey(part: Segment) -> Segment:
         return msgspec.structs.replace(part, text=part.text.replace("secret", "…"))
 
     await Outbox(queue, records, lease, obey=obey).keep_thoughts("a secret\n\nplan", 60)
-    assert await client.get(keys.thoughts(lease.token.turn_id)) == "a …\n\nplan".encode()
+    kept = await records.thoughts(lease.token.turn_id)
+    assert kept is not None
+    assert (kept.text, kept.user_id) == ("a …\n\nplan", turn().route.user_id)

@@ -11,6 +11,7 @@ from shared.commands import MENU, names
 from shared.failures import FaultDetails
 from shared.i18n import load_texts
 from shared.segments import TurnDone
+from shared.thoughts import KeptThoughts
 from shared.turns import CredentialSource, StopReason, TurnState
 from tests.support.servers import RedisServer, running_server
 from tests.support.town import FAILED, KEYS, MANAGER, MODERATOR, Town, town
@@ -114,6 +115,20 @@ ENDS = {"stop": None, "retry": FAILED, "continue": CUT, "thoughts": TurnDone(cou
 DONE = {"stop": "ask.stopped", "retry": "ask.retried", "continue": "ask.goes_on"}
 
 
+async def think(
+    place: Town, turn_id: str, source: CredentialSource, *, direct: bool = False
+) -> None:
+    """Keeps what a worker keeps of the thoughts of ann's turn."""
+    kept = KeptThoughts(
+        text="let me see",
+        user_id=place.ann.id,
+        channel_id=place.direct if direct else place.channel,
+        guild_id=None if direct else place.guild.id,
+        source=source,
+    )
+    await place.records.save_thoughts(turn_id, kept, 60)
+
+
 async def pressed(place: Town, button: str, source: CredentialSource, role: str) -> str:
     """What somebody hears who presses a button of ann's turn."""
     name, rights, direct = ROLES[role]
@@ -122,7 +137,7 @@ async def pressed(place: Town, button: str, source: CredentialSource, role: str)
         subject = await place.fault(source, direct=direct)
     else:
         subject = await place.turn(source, direct=direct, end=ENDS[button])
-        await place.client.set(KEYS.thoughts(subject), "let me see")
+        await think(place, subject, source, direct=direct)
         if button == "continue":
             await place.cut_off(subject)
     channel = place.direct if direct else place.channel
@@ -241,6 +256,23 @@ async def test_the_ids_of_another_server_give_nothing(server, tmp_path: Path):
         theirs = place.discord.world.direct_channel(place.bob.id).id
         asked = await place.press(f"error:{report_id}", place.bob, channel=theirs)
         assert asked.texts == [says("modal.forbidden")]
+
+
+async def test_thoughts_outlive_the_record_of_their_turn_but_not_their_person(
+    server, tmp_path: Path
+):
+    async with town(server, tmp_path) as place:
+        owner = f"guild:{place.guild.id}"
+        await place.client.hset(KEYS.choices, owner, '{"show_thoughts":true}')  # type: ignore[misc]  # redis-py
+        turn_id = await place.turn(end=TurnDone(count=-1))
+        await think(place, turn_id, SERVER)
+        await place.client.delete(KEYS.turn(turn_id))
+        custom_id = f"thoughts:{turn_id}"
+        assert (await place.press(custom_id, place.bob)).texts == ["let me see"]
+        other = place.discord.world.add_channel(place.guild.id).id
+        assert (await place.press(custom_id, channel=other)).texts == [says("ask.gone")]
+        await place.command("privacy forget")
+        assert (await place.press(custom_id, place.bob)).texts == [says("ask.gone")]
 
 
 async def test_two_clicks_try_again_once(server, tmp_path: Path):
