@@ -26,8 +26,9 @@ from gateway.front import (
     Unavailable,
     Voice,
 )
+from gateway.snowflakes import snowflake_at
 from gateway.steps import Erase, Post, Rewrite, Step
-from shared.turns import Route
+from shared.turns import Front, Route
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ PROBE_S: Final = 30.0
 """How often a front that stays away is asked again: soon enough to be noticed, no load on it."""
 NONCE_TRUST_S: Final = 90.0
 """A repeated nonce is surely recognized for this long; Discord says only "a few minutes"."""
+CLOCKS_DIFFER_S: Final = 30.0
+"""So much Discord's clock may be behind ours: what is older was said before the first try."""
 HISTORY_LIMIT: Final = 50
 """Messages looked at for a post whose fate is unknown: one request, and more than a reply has."""
 MAX_ECHOES: Final = 1_000
@@ -212,6 +215,9 @@ class Courier:
         after = step.previous_id or letter.route.reply_to
         if after is None:
             return None
+        if letter.route.front is Front.DISCORD:
+            # A prompt may be old: what others said since then fills pages, and may read the same.
+            after = max(after, snowflake_at(int((since_s - CLOCKS_DIFFER_S) * 1000)))
         voice = self._voice_of(letter.route)
         shown = await voice.history(letter.route.channel_id, after=after, limit=HISTORY_LIMIT)
         if isinstance(shown, Unavailable):

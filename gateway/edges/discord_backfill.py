@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import hikari
 import msgspec
 
-from gateway.edges.discord_prompts import snowflake_at
+from gateway.snowflakes import snowflake_at
 from shared.errors import StoreFull
 
 OVERLAP_MS: Final = 120_000

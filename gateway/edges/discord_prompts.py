@@ -3,26 +3,12 @@
 Comes in: hikari's message values. Goes out: the front's values. `gateway.edges.discord` imports it.
 """
 
-from typing import Final
-
 import hikari
 
 from gateway.context import readable
 from gateway.front import Echo, Prompt, ShownMessage
 from shared.history import Attachment, Remembered
 from shared.turns import Front
-
-DISCORD_EPOCH_MS: Final = 1_420_070_400_000
-"""The first second of 2015, where snowflakes begin (developer docs, reference)."""
-
-
-def snowflake_at(ms: int) -> int:
-    """The smallest id of a message written at a time.
-
-    >>> snowflake_at(1_420_070_400_001)
-    4194304
-    """
-    return max(0, ms - DISCORD_EPOCH_MS) << 22
 
 
 def prompt_of(

@@ -5,7 +5,8 @@ import pytest
 
 from gateway.delivery.courier import BACKOFF_S, PROBE_S, Courier, Echoes, Letter
 from gateway.delivery.turns import LeaseLost
-from gateway.front import Echo, Refusal, Refused, Sent, Unavailable
+from gateway.front import Echo, OutgoingMessage, Refusal, Refused, Sent, Unavailable
+from gateway.snowflakes import snowflake_at
 from gateway.steps import Erase, Post, Rewrite, Step
 from shared.turns import Front, Route, Speaker
 from tests.support.channel import ManualClock, MemoryFront
@@ -112,6 +113,7 @@ async def test_an_old_post_that_is_not_found_is_sent(office, has_history):
     assert await office.carry(letter(step)) == Sent(message_id=1001)
 
 
+HELLO = OutgoingMessage(channel_id=7, text="hello", nonce="")
 PERSONA = msgspec.structs.replace(ROUTE, speaker=Speaker(name="Ada"))
 
 
@@ -128,6 +130,19 @@ async def test_a_history_that_stays_away_is_not_waited_for_for_ever(office):
     step = msgspec.structs.replace(POST, since_ms=1)
     assert await office.carry(letter(step, route=PERSONA)) == Sent(message_id=1001)
     assert office.clock.waits == list(BACKOFF_S)
+
+
+async def test_what_others_said_before_the_first_try_is_not_looked_through(office):
+    """A busy channel says more than one page between a prompt and its answer."""
+    began_ms = int(office.clock.time_s * 1000) - 1_000
+    asked, other, ours = (snowflake_at(began_ms + ms) for ms in (-600_000, -300_000, 200))
+    route = msgspec.structs.replace(PERSONA, front=Front.DISCORD, reply_to=asked)
+    for message_id in (other, ours):
+        office.front.channels.setdefault(7, {})[message_id] = HELLO
+        office.front.texts[message_id] = HELLO.text
+    step = msgspec.structs.replace(POST, since_ms=began_ms)
+    outcome = await office.carry(letter(step, route=route))
+    assert outcome == Sent(message_id=ours, deduplicated=True)
 
 
 async def test_a_young_post_of_unknown_fate_relies_on_its_nonce(office):
