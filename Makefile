@@ -9,12 +9,13 @@ TOOLS := .make/manifests/.installed
 OWN = -o cache_dir=.pytest_cache/$@
 COVERED = $(BIN)/coverage run --data-file=.coverage.$@ -m pytest -q $(OWN)
 SIDES := tests/integration/gateway tests/integration/ops
+FAULTS := tests/acceptance/faults
 # Real processes on a shared machine: in CI what failed is tried once more, alone, and both tries stay in
 # the log. A second try that passes is a bug to be found, not a success. Elsewhere there is none.
 AGAIN = { test -n "$$CI" && echo "FLAKY? a second try of what failed above" && $(BIN)/python -m pytest -q $(OWN) --last-failed --last-failed-no-failures none $(1); }
 PURE := worker/normalize/*,worker/providers/*,worker/chunks/*,worker/segments/*,worker/text/*,worker/failures/*,gateway/sequencer.py,shared/redaction.py,shared/private.py
 
-.PHONY: help install lock format lint test test-rooms test-servers test-sides test-processes cov conformance demo up rivals peers bench faults ci clean
+.PHONY: help install lock format lint test test-rooms test-servers test-sides test-processes test-faults cov conformance demo up rivals peers bench faults ci clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,7 +41,7 @@ lint: install  ## Formatting, lints, layers, types.
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo && $(BIN)/mypy
 
 test: install  ## The tests: pure rooms, conformance, real Redis and databases, real processes.
-	@$(MAKE) --no-print-directory -j4 test-rooms test-servers test-sides test-processes
+	@$(MAKE) --no-print-directory -j5 test-rooms test-servers test-sides test-processes test-faults
 
 test-rooms: install  ## A part of them: what only thinks.
 	$(COVERED) tests/unit
@@ -52,8 +53,11 @@ test-servers: install  ## Another: real servers and sockets, the fleet. Like the
 test-sides: install  ## Another: the gateway's side and the operators' side.
 	$(COVERED) $(SIDES) || $(call AGAIN,$(SIDES))
 
-test-processes: install  ## The last: processes that are killed, a browser.
-	$(BIN)/python -m pytest -q $(OWN) tests/acceptance tests/browser || $(call AGAIN,tests/acceptance tests/browser)
+test-processes: install  ## Another: whole deployments of real processes.
+	$(BIN)/python -m pytest -q $(OWN) tests/acceptance --ignore=$(FAULTS) || $(call AGAIN,tests/acceptance --ignore=$(FAULTS))
+
+test-faults: install  ## The last: the quick half of the failure suite, and a browser.
+	$(BIN)/python -m pytest -q $(OWN) $(FAULTS) tests/browser || $(call AGAIN,$(FAULTS) tests/browser)
 
 conformance: install  ## The corpus alone, in every cutting (AREA=sse,usage chooses).
 	$(BIN)/python -m pytest -q tests/conformance $(if $(AREA),--area $(AREA)) --every-cut
