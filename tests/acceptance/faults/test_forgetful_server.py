@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import pytest
+import redis
 from redis.exceptions import RedisError
 
 from ops.rehearsal.discord.server import FakeDiscord
@@ -64,11 +65,18 @@ class Past:
         """Kills the server and starts it as it was so many seconds ago."""
         self._server.kill()
         before_s = time.monotonic() - age_s
-        _, copy = [pair for pair in self._copies if pair[0] <= before_s][-1]
-        shutil.rmtree(self._file)
-        shutil.copytree(copy, self._file)
         self._copies = [pair for pair in self._copies if pair[0] <= before_s]
-        self._server.start()
+        while True:
+            shutil.rmtree(self._file)
+            shutil.copytree(self._copies[-1][1], self._file)
+            try:
+                self._server.start()
+            except redis.ConnectionError:
+                # A copy of the very moment in which the server exchanged its files: the one before.
+                self._server.kill()
+                self._copies.pop()
+            else:
+                return
 
     @property
     def _file(self) -> Path:

@@ -129,6 +129,7 @@ def test_the_operator_takes_a_changed_file_and_sees_who_was_refused(guarded: Gua
         # Redis may cut its users' connections while it loads, the asking one included.
         with contextlib.suppress(redis.ConnectionError):
             client.acl_load()
+    with guarded.client(Role.OPERATOR) as client:
         assert isinstance(client.acl_log(), list)
 
 
