@@ -15,7 +15,7 @@ FAULTS := tests/acceptance/faults
 AGAIN = { test -n "$$CI" && echo "FLAKY? a second try of what failed above" && $(BIN)/python -m pytest -q $(OWN) --last-failed --last-failed-no-failures none $(1); }
 PURE := worker/normalize/*,worker/providers/*,worker/chunks/*,worker/segments/*,worker/text/*,worker/failures/*,gateway/sequencer.py,shared/redaction.py,shared/private.py
 
-.PHONY: help install lock format lint test test-rooms test-servers test-sides test-processes test-faults cov conformance demo up rivals peers bench faults ci clean
+.PHONY: help install lock format lint test test-rooms test-servers test-gateway test-operators test-processes test-faults cov conformance demo up rivals peers bench faults ci clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,17 +41,20 @@ lint: install  ## Formatting, lints, layers, types.
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo && $(BIN)/mypy
 
 test: install  ## The tests: pure rooms, conformance, real Redis and databases, real processes.
-	@$(MAKE) --no-print-directory -j5 test-rooms test-servers test-sides test-processes test-faults
+	@$(MAKE) --no-print-directory -j5 test-rooms test-operators test-processes test-servers test-gateway test-faults
 
 test-rooms: install  ## A part of them: what only thinks.
 	$(COVERED) tests/unit
 	$(BIN)/python -m pytest -q $(OWN) tests/properties tests/conformance
 
-test-servers: install  ## Another: real servers and sockets, the fleet. Like the next two it mostly waits.
+test-servers: install  ## Another: real servers and sockets, the fleet. Like the next it mostly waits.
 	$(COVERED) tests/integration $(SIDES:%=--ignore=%) || $(call AGAIN,tests/integration $(SIDES:%=--ignore=%))
 
-test-sides: install  ## Another: the gateway's side and the operators' side.
-	$(COVERED) $(SIDES) || $(call AGAIN,$(SIDES))
+test-gateway: install  ## Another: the gateway and its Discord.
+	$(COVERED) tests/integration/gateway || $(call AGAIN,tests/integration/gateway)
+
+test-operators: install  ## Another: the operators' side, on two databases.
+	$(COVERED) tests/integration/ops || $(call AGAIN,tests/integration/ops)
 
 test-processes: install  ## Another: whole deployments of real processes.
 	$(BIN)/python -m pytest -q $(OWN) tests/acceptance --ignore=$(FAULTS) || $(call AGAIN,tests/acceptance --ignore=$(FAULTS))
@@ -63,7 +66,7 @@ conformance: install  ## The corpus alone, in every cutting (AREA=sse,usage choo
 	$(BIN)/python -m pytest -q tests/conformance $(if $(AREA),--area $(AREA)) --every-cut
 
 cov:  ## The coverage gates, over what the last `make test` ran in its own process.
-	$(BIN)/coverage combine --keep .coverage.test-rooms .coverage.test-servers .coverage.test-sides
+	$(BIN)/coverage combine --keep .coverage.test-rooms .coverage.test-servers .coverage.test-gateway .coverage.test-operators
 	$(BIN)/coverage report --fail-under=90 --skip-covered
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100 --show-missing --skip-covered
 
