@@ -4,6 +4,7 @@ import pytest
 
 from gateway.delivery.runs import has_end
 from gateway.front import Refusal, Refused, Unavailable
+from gateway.sequencer import TurnSequencer
 from tests.support.delivery import Bench
 from tests.support.envelopes import done, failed, preview, text
 
@@ -92,3 +93,24 @@ def test_a_preview_is_no_end_of_a_long_reply():
     assert not has_end(growing)
     assert has_end([*growing, done(4)])
     assert has_end([*growing, preview(0, "1", attempt=2)])
+
+
+def test_a_preview_that_a_segment_has_overtaken_is_no_step():
+    turn = TurnSequencer("l1")
+    turn.feed(text(1, "one"), ())
+    assert turn.feed(preview(0, "o"), ()) is None
+    assert (turn.is_busy, turn.step()) == (False, None)
+
+
+def test_what_is_closed_or_left_has_nothing_new():
+    turn = TurnSequencer("l1")
+    turn.feed(text(1, "one"), ())
+    turn.feed(text(1, "one", attempt=2), ())
+    assert not turn.is_new(text(2, "two"))
+    turn.feed(done(1, attempt=2), ())
+    assert not turn.is_new(text(2, "two", attempt=2))
+
+
+def test_without_an_envelope_there_is_no_nonce():
+    with pytest.raises(RuntimeError, match="no envelope"):
+        _ = TurnSequencer("l1").nonce

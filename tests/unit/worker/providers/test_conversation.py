@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from shared.history import Attachment, Reading, Remembered
-from shared.messages import ImageBlock, Message, Role, TextBlock
+from shared.messages import ImageBlock, Message, Role, TextBlock, ToolCallBlock
 from shared.secrets import Secret
 from shared.turns import Api, Target
 from tests.support.turns import turn
@@ -144,3 +144,30 @@ def test_a_reply_that_goes_on_keeps_its_own_words():
     assert prompt.content[0].text == "Ann: Count."
     assert len(prompt.content) == 2
     assert (said, go_on) == (messages[1], messages[2])
+
+
+def test_what_is_answered_and_does_not_fit_leaves_room_for_what_does():
+    memory = [said(1, "y" * 40_000), said(2, "short"), said(3, "newest")]
+    reading = Reading(before=99, messages=10, reply_to=1)
+    request = msgspec.structs.replace(turn(), reading=reading)
+    read = conversed(request, memory, Files(), max_tokens=200)
+    text = " ".join(str(one.content) for one in read.messages)
+    assert ("short" in text, "newest" in text, "y" * 1_000 in text) == (True, True, False)
+
+
+def test_a_file_that_nobody_fetched_is_left_out():
+    reading = Reading(before=9, attachments=(Attachment(id=5, name="a.txt", url="https://a"),))
+    request = msgspec.structs.replace(turn(), reading=reading)
+    (message,) = conversed(request, [], Files(), max_tokens=100).messages
+    assert "a.txt" not in str(message.content)
+
+
+def test_blocks_weigh_what_they_hold_and_a_picture_much():
+    picture = ImageBlock(data="aGk=", mime_type="image/png")
+    parted = Message(role=Role.USER, content=[TextBlock(text="x" * 400), picture])
+    called = Message(role=Role.ASSISTANT, content=[ToolCallBlock(id="1", name="a", arguments={})])
+    last = Message(role=Role.USER, content="and now?")
+    request = msgspec.structs.replace(turn(), messages=[parted, called, parted, called, last])
+    question = model_request(request)
+    assert fitted(question, 100_000) is question
+    assert fitted(question, 1_800).messages == [parted, called, last]
