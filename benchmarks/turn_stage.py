@@ -24,7 +24,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 RAMP_S = 1.0
 """The turns of a level begin spread over this time, as people do, not in one instant."""
-LIMIT_S = 180.0
+LIMIT_S = 90.0
 POLL_S = 0.05
 SETTLE_S = 1.0
 """From a bot's session to the moment when it knows its guilds."""
