@@ -16,7 +16,14 @@ from sqlalchemy import literal_column as literal
 
 from ops.store.engine import Database
 from ops.store.tables import error_groups, error_logs, turn_failures
-from ops.triage.errors import MAX_ROWS, CauseRecord, ErrorFilter, conditions, is_cause
+from ops.triage.errors import (
+    ATTRIBUTES,
+    MAX_ROWS,
+    CauseRecord,
+    ErrorFilter,
+    conditions,
+    conditions_of,
+)
 
 MIN_SPIKE: Final = 10
 """Failures in a window that are worth waking somebody: fewer are chance."""
@@ -119,6 +126,8 @@ async def top_causes(
     """
     table = turn_failures if with_expected else error_logs
     logs, groups = table.c, error_groups.c
+    # Text and worker stand in `error_logs` alone.
+    matching = conditions_of(table, wanted, *ATTRIBUTES) if with_expected else conditions(wanted)
     expected = func.sum(logs.is_expected) if with_expected else literal("0")
     counted = (
         select(
@@ -132,7 +141,7 @@ async def top_causes(
             func.min(logs.created_at).label("first_at"),
             func.max(logs.created_at).label("last_at"),
         )
-        .where(*(_failure_conditions(wanted) if with_expected else conditions(wanted)))
+        .where(*matching)
         .group_by(logs.group_hash)
         .subquery()
     )
@@ -279,28 +288,6 @@ def _facet(name: str, group_hash: str, since: datetime) -> Select[Any]:
         .group_by(logs[name])
         .order_by(func.count().desc())
     )
-
-
-def _failure_conditions(wanted: ErrorFilter) -> list[ColumnElement[bool]]:
-    """What a row of `turn_failures` must fulfil: text and worker stand in `error_logs` alone."""
-    logs = turn_failures.c
-    equal: dict[Column[Any], object] = {
-        logs.category: wanted.category,
-        logs.guild_id: wanted.guild_id,
-        logs.user_id: wanted.user_id,
-        logs.provider: wanted.provider,
-        logs.model: wanted.model,
-        logs.key_id: wanted.key_id,
-        logs.turn_id: wanted.turn_id,
-    }
-    found = [column == value for column, value in equal.items() if value is not None]
-    if wanted.since is not None:
-        found.append(logs.created_at >= wanted.since)
-    if wanted.until is not None:
-        found.append(logs.created_at < wanted.until)
-    if wanted.cause is not None:
-        found.append(is_cause(turn_failures, wanted.cause))
-    return found
 
 
 def _is_heard(now: datetime) -> ColumnElement[bool]:

@@ -18,6 +18,16 @@ MAX_ROWS: Final = 1_000
 MIN_ID_CHARS: Final = 4
 """The shortest part of an id that a person may give."""
 _HASH_CHARS: Final = 32
+ATTRIBUTES: Final = (
+    "category",
+    "guild_id",
+    "user_id",
+    "provider",
+    "model",
+    "key_id",
+    "turn_id",
+)
+"""What `error_logs` and `turn_failures` both know of a failure, and a filter may name."""
 
 
 class ErrorFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,24 +171,7 @@ async def count_errors(database: Database) -> int:
 def conditions(wanted: ErrorFilter) -> list[ColumnElement[bool]]:
     """What a row of `error_logs` must fulfil."""
     logs = error_logs.c
-    equal = {
-        logs.category: wanted.category,
-        logs.guild_id: wanted.guild_id,
-        logs.channel_id: wanted.channel_id,
-        logs.user_id: wanted.user_id,
-        logs.provider: wanted.provider,
-        logs.model: wanted.model,
-        logs.key_id: wanted.key_id,
-        logs.worker_id: wanted.worker_id,
-        logs.turn_id: wanted.turn_id,
-    }
-    conditions = [column == value for column, value in equal.items() if value is not None]
-    if wanted.since is not None:
-        conditions.append(logs.created_at >= wanted.since)
-    if wanted.until is not None:
-        conditions.append(logs.created_at < wanted.until)
-    if wanted.cause is not None:
-        conditions.append(is_cause(error_logs, wanted.cause))
+    conditions = conditions_of(error_logs, wanted, *ATTRIBUTES, "channel_id", "worker_id")
     if wanted.text is not None:
         conditions.append(logs.error_message.icontains(wanted.text, autoescape=True))
     if wanted.before is not None:
@@ -187,6 +180,20 @@ def conditions(wanted: ErrorFilter) -> list[ColumnElement[bool]]:
             or_(logs.created_at < moment, and_(logs.created_at == moment, logs.seq < seq))
         )
     return conditions
+
+
+def conditions_of(table: Table, wanted: ErrorFilter, *names: str) -> list[ColumnElement[bool]]:
+    """What a row must fulfil in time and cause, and in the columns of these names."""
+    columns = table.c
+    values = {name: getattr(wanted, name) for name in names}
+    found = [columns[name] == value for name, value in values.items() if value is not None]
+    if wanted.since is not None:
+        found.append(columns.created_at >= wanted.since)
+    if wanted.until is not None:
+        found.append(columns.created_at < wanted.until)
+    if wanted.cause is not None:
+        found.append(is_cause(table, wanted.cause))
+    return found
 
 
 def is_cause(table: Table, cause: str) -> ColumnElement[bool]:
