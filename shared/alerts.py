@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-from shared.errors import WireError
-
 
 class AlertKind(StrEnum):
     """Why an operator should look."""
@@ -71,20 +69,3 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def name(self) -> str:
         """What makes two alerts the same."""
         return f"{self.kind}:{self.subject}"
-
-
-_encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(Alert)
-
-
-def encode_alert(alert: Alert) -> bytes:
-    """The wire form."""
-    return _encode(alert)
-
-
-def decode_alert(payload: bytes) -> Alert:
-    """Reads the wire form. Raises `WireError`: it is none, or of a newer version."""
-    try:
-        return _decoder.decode(payload)
-    except msgspec.MsgspecError as exc:
-        raise WireError(f"an alert cannot be read: {exc}") from exc

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from shared.alerts import Alert
 from shared.at_rest import opened, sealed
 from shared.errors import RequestTooLarge, WireError, WireVersionError
 from shared.failures import ErrorReport, FaultDetails
@@ -32,6 +33,7 @@ _report = msgspec.json.Decoder(ErrorReport)
 _outcome = msgspec.json.Decoder(TurnOutcome)
 _details = msgspec.json.Decoder(FaultDetails)
 _summary = msgspec.json.Decoder(TurnSummary)
+_alert = msgspec.json.Decoder(Alert)
 
 
 class _Version(msgspec.Struct):
@@ -101,6 +103,11 @@ def decode_fault_details(payload: bytes) -> FaultDetails:
 def decode_summary(payload: bytes) -> TurnSummary:
     """Decodes the summary of a turn. Raises `WireError` on anything else."""
     return _read(_summary, payload, "the summary of a turn")
+
+
+def decode_alert(payload: bytes) -> Alert:
+    """Decodes an alert. Raises `WireError`: it is none, or of a newer version."""
+    return _read(_alert, payload, "an alert")
 
 
 def _read(decoder: msgspec.json.Decoder[T], payload: bytes, what: str) -> T:

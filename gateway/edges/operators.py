@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.front import ChannelFront, OutgoingMessage, Refused, Unavailable
-from shared.alerts import Alert, decode_alert
+from shared.alerts import Alert
 from shared.edges.streams import Entry, GroupReader
 from shared.errors import StoreError, WireError
 from shared.i18n import Texts
 from shared.logs import fields
+from shared.wire import decode_alert
 
 MAX_LINES: Final = 10
 """Alerts of one message. In a storm the rest is a number: the console has them all."""

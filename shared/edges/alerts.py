@@ -7,10 +7,11 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from shared.alerts import QUIET_MS, Alert, encode_alert
+from shared.alerts import QUIET_MS, Alert
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.keys import Keys
+from shared.wire import encode_json
 
 ALERTS_MAX: Final = 1_000
 """Alerts that wait where no channel takes them. An alert is a hint: what it tells of is recorded
@@ -31,5 +32,5 @@ class Alerts:
             StoreUnavailable: nobody answers.
         """
         keys = [self._keys.alert_mark(alert.name), self._keys.alerts]
-        args: list[str | bytes | int] = [QUIET_MS[alert.kind], ALERTS_MAX, encode_alert(alert)]
+        args: list[str | bytes | int] = [QUIET_MS[alert.kind], ALERTS_MAX, encode_json(alert)]
         return bool(await within(self._alert(keys, args)))
