@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from typing import Final, Protocol
 
-from gateway.intake import Answer
+from gateway.intake import Admissions, Answer
 from shared.errors import StoreFull, StoreUnavailable
 from shared.turns import TurnRequest
 
@@ -25,24 +25,8 @@ KEPT_MAX: Final = 1_000
 """Requests kept at most, some kilobytes each: a hundred a second for as long as they are kept."""
 
 
-class Queue(Protocol):
+class Queue(Admissions, Protocol):
     """What is asked of the queue. Every call may raise `StoreUnavailable` and be repeated."""
-
-    async def admit(self, request: TurnRequest) -> str:
-        """Takes a turn, or says why not: a word of `Answer`."""
-        ...
-
-    async def is_blocked(self, channel_id: int) -> bool:
-        """Whether the channel refused us not long ago."""
-        ...
-
-    async def decline(self, turn_id: str) -> None:
-        """Notes that a prompt was answered with a notice: it becomes no turn any more."""
-        ...
-
-    async def is_known(self, turn_id: str) -> bool:
-        """Whether a prompt became a turn or was declined."""
-        ...
 
     async def server_id(self) -> str:
         """Which run of which server answers."""
