@@ -20,11 +20,13 @@ from shared.edges.queue import Admission, TurnQueue
 from shared.edges.records import TurnRecord, TurnRecords
 from shared.errors import CredentialError, RequestTooLarge, WireError
 from shared.failures import FailureCategory
+from shared.i18n import load_texts
 from shared.sealed import CredentialRef
 from shared.segments import TurnFailed
 from shared.turns import CredentialSource, Target, TurnRequest, TurnState, next_generation
 
 _FAILED: Final = frozenset({TurnState.FAILED, TurnState.DEAD})
+_texts: Final = load_texts()
 
 
 class Reason(StrEnum):
@@ -168,7 +170,7 @@ class Replays:
         if text is None:
             return True
         event = record.event if isinstance(record.event, TurnFailed) else None
-        known = [event.cause, event.category, event.headline] if event else []
+        known = _words_of(event) if event else []
         part = text.casefold()
         if any(part in one.casefold() for one in known):
             return True
@@ -283,6 +285,13 @@ def _doubt(record: TurnRecord, change: Change, known: Evidence) -> tuple[Reason,
     if later is not None:
         return Reason.SUPERSEDED, f"its person was answered since, in {later}"
     return None
+
+
+def _words_of(event: TurnFailed) -> list[str]:
+    """What a failure is called and says, in its channel's language and in the operators'."""
+    # What the fleet's scripts end names its text by a key, which the gateway says.
+    said = [_texts.text(key) for key in (f"failure.{event.cause}", event.headline)]
+    return [event.cause, event.category, event.headline, *said]
 
 
 def _target(record: TurnRecord) -> Target:

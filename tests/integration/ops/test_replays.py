@@ -164,6 +164,26 @@ async def test_failed_turns_are_chosen_by_what_they_are_and_come_in_their_order(
     assert len(await stage.replays.failed(FailedFilter(), 2)) == 2
 
 
+@pytest.mark.parametrize(
+    ("headline", "text"),
+    [
+        ("failure.worker_lost", "the PROCESS that wrote"),
+        ("notice.lost_in_tool", "while a tool"),
+        ("混み合っています", "混み合"),
+        ("混み合っています", "is overloaded"),
+    ],
+    ids=["of the fleet", "of a tool", "as the channel reads it", "as an operator reads it"],
+)
+async def test_a_failure_is_found_by_its_words_in_both_languages(
+    stage: Stage, headline: str, text: str
+):
+    lost = "worker_lost" if "混" not in headline else "overloaded"
+    await stage.end("m1", msgspec.structs.replace(FAILED, cause=lost, headline=headline))
+    await stage.end("m2", BLOCKED)
+    found = await stage.replays.failed(FailedFilter(text=text), 10)
+    assert [one.turn_id for one in found] == ["m1"]
+
+
 def test_the_command_shows_first_then_does_it_once(server: RedisServer, tmp_path: Path):
     async def prepare() -> None:
         stage = Stage(server.url, "command")
