@@ -5,6 +5,7 @@ history is read from the out streams, which nobody empties.
 """
 
 import asyncio
+import random
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -32,10 +33,11 @@ LIMIT_S = 180.0
 class FleetScene:
     """A scenario of workers alone."""
 
-    def __init__(self, fleet: ProcessFleet, server: RedisServer, proxy: Proxy) -> None:
+    def __init__(self, fleet: ProcessFleet, server: RedisServer, proxy: Proxy, seed: int) -> None:
         self.fleet = fleet
         self.server = server
         self.proxy = proxy
+        self.random = random.Random(seed)
         self.records = TurnRecords(fleet.redis, fleet.keys)
         self.sent: dict[str, tuple[int, int]] = {}
         """By turn: its channel, and how many segments are due."""
@@ -51,14 +53,20 @@ class FleetScene:
         self.deeds.append(f"{time.monotonic() - self._begun_s:7.2f} s  {deed}")
 
     async def send(
-        self, script: str, *, channel: int, guild: int = 1, provider: str = "rehearsal"
+        self,
+        script: str,
+        *,
+        channel: int,
+        guild: int = 1,
+        provider: str = "rehearsal",
+        wait_ms: int = 0,
     ) -> str:
-        """Sends a turn; its id."""
+        """Sends a turn, which is started after `wait_ms`; its id."""
         turn_id = f"l{len(self.sent) + 1}"
         count = script.partition("x")[0]
         self.sent[turn_id] = (channel, int(count) if count.isdigit() else 0)
         target = Target(provider=provider, model=script)
-        request = turn(turn_id, channel=channel, guild=guild, target=target)
+        request = turn(turn_id, channel=channel, guild=guild, target=target, wait_ms=wait_ms)
         assert await self.fleet.queue.admit(request) is Admission.ACCEPTED
         return turn_id
 
@@ -160,7 +168,7 @@ class FleetScene:
 
 
 @asynccontextmanager
-async def bare_fleet(flavor: str, options: Options) -> AsyncIterator[FleetScene]:
+async def bare_fleet(flavor: str, options: Options, seed: int = 1) -> AsyncIterator[FleetScene]:
     """A server, a proxy before it, and no worker yet: `scene.fleet.start(n)`."""
     with running_server(flavor, appendfsync="everysec") as server:
         async with Proxy(server.port) as proxy:
@@ -170,7 +178,7 @@ async def bare_fleet(flavor: str, options: Options) -> AsyncIterator[FleetScene]
             async with ProcessFleet(own) as fleet:
                 if options.url == PROXIED:
                     fleet.options = msgspec.structs.replace(own, url=through)
-                yield FleetScene(fleet, server, proxy)
+                yield FleetScene(fleet, server, proxy, seed)
 
 
 PROXIED = "proxied"

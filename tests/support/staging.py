@@ -77,11 +77,11 @@ class Stages:
         running, server, talk = self._parts
         return Scene(running, server, talk, seed)
 
-    async def fleet(self, flavor: str, options: Options) -> FleetScene:
+    async def fleet(self, flavor: str, options: Options, seed: int) -> FleetScene:
         """Workers alone, without a house around them."""
         await self.close()
         self._stack = AsyncExitStack()
-        return await self._stack.enter_async_context(bare_fleet(flavor, options))
+        return await self._stack.enter_async_context(bare_fleet(flavor, options, seed))
 
     async def close(self) -> None:
         """Ends the house that stands."""
@@ -159,10 +159,11 @@ async def _played(
     rng: random.Random,
     on: Setting | Options,
 ) -> None:
+    seed = rng.randrange(2**32)
     scene = (
-        await stages.scene(flavor, on, rng.randrange(2**32))
+        await stages.scene(flavor, on, seed)
         if isinstance(on, Setting)
-        else await stages.fleet(flavor, on)
+        else await stages.fleet(flavor, on, seed)
     )
     begun_s = time.monotonic()
     wrong: tuple[str, ...] = ("the scenario broke off",)
