@@ -4,10 +4,11 @@ Comes in: a `Scene` whose turns have all ended. Goes out: records and timelines 
 the channels show and showed, rows, logs, exits, and what lies about in Redis.
 """
 
-import sqlite3
 from collections.abc import AsyncIterator
 
-from ops.store.engine import FILE_NAME
+from sqlalchemy import func, select
+
+from ops.store.tables import error_logs
 from shared.keys import Keys
 from tests.support.fronts import Frame, paragraphs
 from tests.support.house import House
@@ -77,7 +78,7 @@ async def _story(scene: Scene, prompt: Prompt) -> TurnStory:
     story.state, story.crashes = record.state, record.crashes
     story.cause = getattr(record.event, "cause", None)
     story.is_replayable = await records.request(prompt.turn_id) is not None
-    story.rows = _rows(scene.house, prompt.turn_id, story.cause)
+    story.rows = await rows_of(scene, prompt.turn_id, story.cause)
     return story
 
 
@@ -102,12 +103,13 @@ def _moments(prompts: list[Prompt], film: list[Frame]) -> list[str]:
     return list(wrong.values())
 
 
-def _rows(house: House, turn_id: str, cause: str | None) -> int:
+async def rows_of(scene: Scene, turn_id: str, cause: str | None) -> int:
     """The rows of `error_logs` that tell of this failure."""
-    words = "select count(*) from error_logs where turn_id = ? and error_type = ?"
-    with sqlite3.connect(house.home / FILE_NAME) as store:
-        (count,) = store.execute(words, (turn_id, cause)).fetchone()
-    return int(count)
+    words = select(func.count()).where(
+        error_logs.c.turn_id == turn_id, error_logs.c.error_type == cause
+    )
+    async with scene.database.begin() as connection:
+        return int((await connection.execute(words)).scalar_one())
 
 
 def _exits(scene: Scene) -> list[str]:

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 
 from redis.exceptions import RedisError
 
+from ops.store.engine import Database
 from shared.edges.policy import LEASE_MS
 from shared.edges.queue import Admission
 from shared.errors import StoreError
@@ -22,6 +23,7 @@ from shared.messages import Message, Role
 from shared.turns import TRANSITIONS, Front, Route, Target, TurnRequest, TurnState
 from tests.support.fronts import Talk, paragraphs
 from tests.support.house import House, Process
+from tests.support.postgres import PostgresServer
 from tests.support.servers import RedisServer
 
 AWAY = (RedisError, StoreError, OSError)
@@ -53,10 +55,20 @@ class Prompt:
 class Scene:
     """One scenario in a house that others may have used before."""
 
-    def __init__(self, house: House, server: RedisServer, talk: Talk, seed: int) -> None:
+    def __init__(
+        self,
+        house: House,
+        server: RedisServer,
+        talk: Talk,
+        database: Database,
+        postgres: PostgresServer | None,
+        seed: int,
+    ) -> None:
         self.house = house
         self.server = server
         self.talk = talk
+        self.database = database
+        self.postgres = postgres
         self.random = random.Random(seed)
         self.prompts: list[Prompt] = []
         self.guilds: dict[int, int] = {}

@@ -5,6 +5,7 @@ share a house: it lives through one fault after the other, as a deployment does.
 fails leaves a doubtful house, which is closed.
 """
 
+import asyncio
 import inspect
 import os
 import random
@@ -17,12 +18,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from ops.store.engine import Database, database_url
 from tests.support.aftermath import history_of
 from tests.support.bare_fleet import FleetScene, bare_fleet
 from tests.support.discord import running_discord
 from tests.support.fleet_process import Options
 from tests.support.fronts import DiscordTalk, LocalTalk, Talk
 from tests.support.house import AS_USUAL, House, Ways, house
+from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.promises import judged
 from tests.support.scene import KEY, Scene
 from tests.support.servers import RedisServer, running_server
@@ -41,6 +44,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     ways: Ways = AS_USUAL
     settings: tuple[tuple[str, str], ...] = ()
     server: tuple[tuple[str, str], ...] = ()
+    has_postgres: bool = False
+    """The database is a server of its own, else a file."""
 
 
 PLAIN = Setting()
@@ -66,7 +71,7 @@ class Stages:
         self.rows: list[Row] = []
         self._stack: AsyncExitStack | None = None
         self._known: tuple[str, Setting] | None = None
-        self._parts: tuple[House, RedisServer, Talk] | None = None
+        self._parts: tuple[House, RedisServer, Talk, Database, PostgresServer | None] | None = None
 
     async def scene(self, flavor: str, setting: Setting, seed: int) -> Scene:
         """A scene in a house of this setting."""
@@ -74,8 +79,7 @@ class Stages:
             await self.close()
             await self._open(flavor, setting)
         assert self._parts is not None
-        running, server, talk = self._parts
-        return Scene(running, server, talk, seed)
+        return Scene(*self._parts, seed)
 
     async def fleet(self, flavor: str, options: Options, seed: int) -> FleetScene:
         """Workers alone, without a house around them."""
@@ -102,6 +106,9 @@ class Stages:
                 "DISCORD_REST_URL": discord.rest_url,
                 "MODEL": settings.get("MODEL", "echo@60"),
             }
+        postgres = await self._postgres() if setting.has_postgres else None
+        if postgres is not None:
+            settings["DATABASE_URL"] = postgres.url
         ways = setting.ways
         environ = {"REHEARSAL_API_KEY": KEY, **ways.environ}
         running = await self._stack.enter_async_context(
@@ -114,7 +121,18 @@ class Stages:
             )
         )
         talk: Talk = DiscordTalk(discord) if discord else LocalTalk(running.redis, running.keys)
-        self._known, self._parts = (flavor, setting), (running, server, talk)
+        database = Database(database_url(settings.get("DATABASE_URL"), running.home))
+        self._stack.push_async_callback(database.close)
+        self._known = (flavor, setting)
+        self._parts = (running, server, talk, database, postgres)
+
+    async def _postgres(self) -> PostgresServer:
+        """A server, started beside the loop: it waits for itself."""
+        assert self._stack is not None
+        running = running_postgres()
+        postgres = await asyncio.to_thread(running.__enter__)
+        self._stack.push_async_callback(asyncio.to_thread, running.__exit__, None, None, None)
+        return postgres
 
 
 Play = Callable[..., Awaitable[None]]
