@@ -59,17 +59,18 @@ DEFAULT: Final[Mapping[Role, May]] = MappingProxyType(
 _GATEWAYS_OWN: Final = MappingProxyType({Role.WORKER: May.NOTHING})
 _PEOPLES_TALK: Final = MappingProxyType({Role.WORKER: May.NOTHING})
 _EVERYBODYS: Final = MappingProxyType({Role.RECORDER: May.CHANGE})
+_THE_MIRRORS: Final = MappingProxyType(
+    {Role.GATEWAY: May.NOTHING, Role.WORKER: May.NOTHING, Role.RECORDER: May.CHANGE}
+)
 
 RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
     {
         # The recorder mirrors what is kept nowhere else; boxes stay closed to it.
         "credentials": {Role.WORKER: May.READ, Role.RECORDER: May.READ},
         "choices": {Role.WORKER: May.READ, Role.RECORDER: May.READ},
-        "mirrored": {
-            Role.GATEWAY: May.NOTHING,
-            Role.WORKER: May.NOTHING,
-            Role.RECORDER: May.CHANGE,
-        },
+        "mirrored": _THE_MIRRORS,
+        "mirror_version": _THE_MIRRORS,
+        "pauses": {Role.RECORDER: May.READ},
         "credential_audit": {
             Role.GATEWAY: May.WRITE,
             Role.WORKER: May.NOTHING,
@@ -106,7 +107,7 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
         "recent_turns": _GATEWAYS_OWN,
         "alerts": {Role.WORKER: May.APPEND, Role.RECORDER: May.APPEND},
         "alert_mark": _EVERYBODYS,
-        "forget_due": {Role.WORKER: May.NOTHING},
+        "forget_due": {Role.WORKER: May.NOTHING, Role.RECORDER: May.READ},
         "forget_rows": {Role.WORKER: May.NOTHING, Role.RECORDER: May.CHANGE},
         "forgotten": {Role.WORKER: May.NOTHING, Role.RECORDER: May.READ},
         "heartbeat": _EVERYBODYS,
@@ -114,7 +115,9 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
         "journal": _GATEWAYS_OWN,
         "leader": _GATEWAYS_OWN,
         "last_leader": _GATEWAYS_OWN,
+        "memory": _GATEWAYS_OWN,
         "front_alive": _GATEWAYS_OWN,
+        "ingress": _GATEWAYS_OWN,
         "places": _GATEWAYS_OWN,
         "direct_channels": _GATEWAYS_OWN,
         "local_messages": _PEOPLES_TALK,

@@ -380,6 +380,11 @@ class Keys:
         return f"{self.prefix}mirrored"
 
     @property
+    def mirror_version(self) -> str:
+        """How often that mirror was written; less than it says itself: an old dump (no TTL)."""
+        return f"{self.prefix}mirrored:version"
+
+    @property
     def credential_audit(self) -> str:
         """What was done to credentials, the newest first (list, no TTL)."""
         return f"tfsec:{{{self.cell}}}:audit"

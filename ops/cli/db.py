@@ -4,6 +4,7 @@ Comes in: the settings. Goes out: a database with this version's tables.
 """
 
 import asyncio
+import os
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -14,9 +15,12 @@ from ops.cli.output import Output, OutputFormat, print_record, say
 from ops.cli.session import database, fleet
 from ops.store.migrate import SchemaState, schema_state
 from ops.store.migrate import upgrade as bring_up
-from ops.store.mirror import Mirror
+from ops.store.mirror import Loss, Mirror
 from ops.store.retention import forget_old
+from ops.store.spent import spent_in_month
 from ops.triage.errors import count_errors
+from shared.configuration.loading import load
+from shared.edges.spending import Spending
 
 app = typer.Typer(help="The operators' database.", no_args_is_help=True)
 
@@ -59,19 +63,58 @@ def status(
 
 
 @app.command("restore-redis")
-def restore_redis(output: Output = OutputFormat.TABLE) -> None:
-    """Gives an empty Redis its settings, personas and sealed credentials back from the database.
+def restore_redis(
+    dry_run: Annotated[bool, typer.Option(help="Only say what would be written.")] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Gives a Redis that lost something what the database has: one that is empty, or an old dump.
 
-    What Redis has already stays as it is. The recorder mirrors them every few seconds.
+    Settings, personas, sealed credentials, pauses, who is to be forgotten; and, from the ledger,
+    what budgets have spent this month. What was changed since the server started stays as it is.
+    The recorder mirrors every few seconds.
     """
 
-    async def run() -> dict[str, int]:
+    async def run() -> tuple[Loss, int]:
         async with fleet() as link, database() as opened:
-            return await Mirror(opened, link.redis, link.keys).restore()
+            mirror, spending = (
+                Mirror(opened, link.redis, link.keys),
+                Spending(link.redis, link.keys),
+            )
+            due = await spent_in_month(opened, load(os.environ).configuration, datetime.now(UTC))
+            if dry_run:
+                return await mirror.loss(), await spending.lack(due)
+            return await mirror.restore(), await spending.raise_to(due)
 
-    written = asyncio.run(run())
-    print_record(written, output)
-    say(f"{sum(written.values())} values were written.")
+    loss, raised = asyncio.run(run())
+    print_record({**loss.by_key(), "budgets": raised}, output)
+    said = "would be" if dry_run else "were"
+    say(f"Redis is {loss.standing}: {len(loss.values)} values {said} written, {raised} budgets.")
+
+
+@app.command("accept-redis")
+def accept_redis(
+    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Keeps a Redis as it is that has less than the mirror: what only the mirror has is given up.
+
+    For a server that was emptied or taken back to an old dump on purpose. Without --yes it only
+    says what would be given up.
+    """
+
+    async def run() -> Loss:
+        async with fleet() as link, database() as opened:
+            mirror = Mirror(opened, link.redis, link.keys)
+            loss = await mirror.loss()
+            if yes:
+                await mirror.accept()
+            return loss
+
+    loss = asyncio.run(run())
+    print_record(loss.by_key(), output)
+    said = "are" if yes else "would be"
+    end = "" if yes else "; --yes does it"
+    say(f"Redis is {loss.standing}: {len(loss.values)} values of the mirror {said} given up{end}.")
 
 
 @app.command()

@@ -27,7 +27,7 @@ from ops.store.fingerprint import fingerprint
 from ops.store.forgotten import Forgotten, without
 from ops.store.lines import FileShelf
 from ops.store.migrate import upgrade
-from ops.store.mirror import Mirror
+from ops.store.mirror import Mirror, Standing
 from ops.store.overflow import Overflow
 from ops.store.retention import forget_old
 from ops.store.storms import Storms
@@ -59,9 +59,15 @@ WATCH_EVERY_S: Final = 15.0
 MIRROR_EVERY_S: Final = 15.0
 """What a lost server may cost of settings and credentials."""
 TROUBLE_CHARS: Final = 300
-REDIS_FORGOT: Final = (
-    "Redis has lost its settings and credentials: `turnfleet db restore-redis` gives them back."
-)
+LOST_WORDS: Final = {
+    Standing.LOST: (
+        "Redis has lost its settings and credentials: `turnfleet db restore-redis` gives them back."
+    ),
+    Standing.OLD: (
+        "Redis was started from an old dump, its settings and credentials are of then: `turnfleet "
+        "db restore-redis` brings them up to date, `turnfleet db accept-redis` keeps them."
+    ),
+}
 JITTER: Final = (0.7, 1.3)
 """Two recorders that lost one database come back apart."""
 
@@ -261,9 +267,10 @@ async def _mirror(parts: _Parts) -> None:
         except StoreError as exc:
             _log.debug("recorder.not_mirrored", extra=fields(why=str(exc)))
             continue
-        parts.troubles["mirror"] = REDIS_FORGOT if seen.is_forgotten else ""
-        if seen.is_forgotten:
-            _log.error("recorder.redis_forgot", extra=fields(run="turnfleet db restore-redis"))
+        parts.troubles["mirror"] = LOST_WORDS.get(seen.standing, "")
+        if seen.standing is not Standing.CURRENT:
+            run = "turnfleet db restore-redis"
+            _log.error("recorder.redis_forgot", extra=fields(standing=seen.standing, run=run))
         elif seen.changed or seen.removed:
             _log.info("recorder.mirrored", extra=fields(changed=seen.changed, removed=seen.removed))
 

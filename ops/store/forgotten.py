@@ -5,16 +5,20 @@ without their ids. The recorder writes through it: a report may have waited on a
 """
 
 import asyncio
+import base64
 import logging
+import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
+from sqlalchemy import and_, delete, select
 
 from ops.store.engine import Database
 from ops.store.forgetting import NOBODY, forget_guild, forget_user
+from ops.store.tables import redis_mirror
 from shared.edges.forgetting import Kind, Subject
 from shared.edges.redis import within
 from shared.errors import StoreError
@@ -88,7 +92,30 @@ class Forgotten:
 async def forget_rows(database: Database, subject: Subject) -> int:
     """Takes a subject's id out of every row. Returns how many had it."""
     forget = forget_user if subject.kind is Kind.USER else forget_guild
-    return await forget(database, subject.id)
+    return await forget(database, subject.id) + await _forget_mirrored(database, subject)
+
+
+async def _forget_mirrored(database: Database, subject: Subject) -> int:
+    """Drops what the mirror has of a subject: a restore must not bring it back.
+
+    The mirror follows Redis anyway, but for one that waits for a restore.
+    """
+    mirror, wanted = redis_mirror.c, subject.pattern()
+    async with database.begin() as connection:
+        rows = await connection.execute(select(mirror.key, mirror.field, mirror.value))
+        gone = [
+            and_(mirror.key == row.key, mirror.field == row.field)
+            for row in rows
+            if wanted.search(row.field.encode()) or _names(row.key, row.value, wanted)
+        ]
+        for condition in gone:
+            await connection.execute(delete(redis_mirror).where(condition))
+        return len(gone)
+
+
+def _names(key: str, value: str, wanted: re.Pattern[bytes]) -> bool:
+    """Whether a loan names the subject as whose key is lent."""
+    return key.endswith(":loan") and wanted.search(base64.b64decode(value)) is not None
 
 
 def receipt(subject: Subject, counts: dict[str, int]) -> dict[str, object]:

@@ -83,7 +83,7 @@ async def used(database: Database, by: UsedBy, *, since: datetime, limit: int = 
     # three times as long as the index of the time with all sums in it.
     key = column + 0 if by in {UsedBy.GUILD, UsedBy.USER} else column
     if by is UsedBy.DAY:
-        key = _day(column, is_sqlite=database.is_sqlite)
+        key = day_of(column, is_sqlite=database.is_sqlite)
     is_void = ledger.state == SUPERSEDED
     statement = (
         select(
@@ -108,7 +108,7 @@ async def used(database: Database, by: UsedBy, *, since: datetime, limit: int = 
     return [_used(row) for row in rows]
 
 
-def _day(moment: ColumnElement[Any], *, is_sqlite: bool) -> ColumnElement[Any]:
+def day_of(moment: ColumnElement[Any], *, is_sqlite: bool) -> ColumnElement[Any]:
     """The day of a moment in UTC: SQLite has it as text that begins with it."""
     if is_sqlite:
         return func.substr(type_coerce(moment, Text), 1, 10)

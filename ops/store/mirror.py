@@ -1,24 +1,27 @@
-"""A mirror of what Redis alone would hold for good: settings, personas, sealed credentials.
+"""A mirror of what Redis alone would hold for good: settings, personas, sealed credentials, pauses.
 
 Comes in: the durable keys of a cell. Goes out: rows of `redis_mirror`, and, after Redis has lost
-everything, the same keys again (`turnfleet db restore-redis`). The recorder keeps the mirror.
+them, the same keys again (`turnfleet db restore-redis`). The recorder keeps the mirror.
 
-A mark lies in both. A server without it has forgotten its keys: the mirror is then not followed
-into nothing, it waits for the restore. Boxes of credentials stay boxes: nothing here opens one.
+A mark lies in both, and how often the mirror was written. A server without the mark has lost its
+keys; one with a smaller number was started from an old dump. Either way the mirror is not followed
+into the past: it waits for somebody who decides. Boxes of credentials stay boxes: nothing here
+opens one.
 """
 
 import asyncio
-import base64
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 from redis.asyncio import Redis
-from sqlalchemy import and_, delete, select
+from sqlalchemy import BigInteger, Insert, and_, case, cast, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from ops.store.durable import Place, Value, put, read, restored
 from ops.store.engine import Database
 from ops.store.tables import redis_mirror
 from shared.edges.redis import within
@@ -26,31 +29,53 @@ from shared.keys import Keys
 
 MARK: Final = ("mark", "")
 """Where the mark lies among the rows; no key of ours has that name."""
+VERSION: Final = ("mark", "version")
+"""And how often the mirror was written."""
+OLD: Final = "old:"
+"""Before the keys of what a server had that was found to be older than its mirror. Who restores
+it then knows what was changed since."""
 BATCH: Final = 500
 
-Place = tuple[str, str]
-"""A key, and a field of it ('' where it is no hash)."""
-Value = tuple[str, str]
-"""The key's kind, and the value in base64; of a list, all of it as JSON."""
 
+class Standing(StrEnum):
+    """How a server stands to its mirror."""
 
-def durable(keys: Keys) -> tuple[str, ...]:
-    """The keys that are kept nowhere else."""
-    return (
-        keys.choices,
-        keys.credentials,
-        keys.credential_pauses,
-        keys.credential_loans,
-        keys.credential_audit,
-    )
+    CURRENT = "current"
+    LOST = "lost"
+    """It has lost its keys, or is another one."""
+    OLD = "old"
+    """It was started from a dump that is older than the mirror."""
 
 
 class Mirrored(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look found. `is_forgotten`: Redis lost its keys, and nothing was changed."""
+    """What a look found; unless the server is `CURRENT`, the mirror was left as it is."""
 
     changed: int = 0
     removed: int = 0
-    is_forgotten: bool = False
+    standing: Standing = Standing.CURRENT
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server lacks: what each place should hold, None for what should not be there."""
+
+    standing: Standing
+    values: dict[Place, Value | None] = msgspec.field(default_factory=dict)
+
+    def by_key(self) -> dict[str, int]:
+        """How many values, by key."""
+        counts: dict[str, int] = {}
+        for key, _ in self.values:
+            counts[key] = counts.get(key, 0) + 1
+        return counts
+
+
+class _Rows(msgspec.Struct, frozen=True, kw_only=True):
+    """The mirror's rows. `old` is what a server from an old dump had, None where there is none."""
+
+    mark: str | None
+    version: int
+    values: dict[Place, Value]
+    old: dict[Place, Value] | None
 
 
 class Mirror:
@@ -66,114 +91,173 @@ class Mirror:
         self._database = database
         self._redis = redis
         self._keys = keys
-        self._known: dict[Place, Value] | None = None
+        self._known: _Rows | None = None
 
     async def follow(self, now: datetime) -> Mirrored:
         """Brings the rows to what Redis has. A cancelled call has done all of it or nothing."""
-        known = await self._rows() if self._known is None else self._known
-        if MARK not in known:
-            await self._mark(now)
+        mark, version = await self._marks()
+        known = self._known
+        if known is None or (known.mark, known.version) != (mark, version):
             known = await self._rows()
-        raw: bytes | None = await within(self._redis.get(self._keys.mirrored))
-        if raw is None or raw.decode() != known[MARK][1]:
+            if known.mark is None:
+                known = await self._begin(now)
+            # After the rows: another recorder writes there what already lies in Redis.
+            mark, version = await self._marks()
+        standing = _standing(known, mark, version)
+        found = await read(self._redis, self._keys)
+        if standing is Standing.OLD and found == known.values:
+            # Only the number was lost, with the last moment before a crash.
+            await self._catch_up(known)
+            standing = Standing.CURRENT
+        if standing is not Standing.CURRENT:
             self._known = None
-            return Mirrored(is_forgotten=True)
-        found = await self._read()
-        changed = {place: value for place, value in found.items() if known.get(place) != value}
-        removed = known.keys() - found.keys() - {MARK}
-        if changed or removed:
-            await self._write(changed, removed, now)
-        self._known = {MARK: known[MARK], **found}
+            if standing is Standing.OLD and known.old is None:
+                await self._write(_as_old(found), (), now)
+            return Mirrored(standing=standing)
+        changed = {name: one for name, one in found.items() if known.values.get(name) != one}
+        removed = known.values.keys() - found.keys()
+        if changed or removed or known.old is not None:
+            # Redis first: a crash in between leaves a number there that is too large, and that is
+            # harmless; one that is too small would call a server old that is not.
+            version = await within(self._redis.incr(self._keys.mirror_version))
+            gone = removed if known.old is None else removed | _as_old(known.old).keys()
+            await self._write(changed, gone, now, version=version)
+        self._known = _Rows(mark=mark, version=version, values=found, old=None)
         return Mirrored(changed=len(changed), removed=len(removed))
 
-    async def restore(self) -> dict[str, int]:
-        """Writes the mirrored values that Redis does not have. Returns how many, by key.
+    async def loss(self) -> Loss:
+        """What a server that lost something should have otherwise; nothing where it is current.
 
-        What is there already is newer than the mirror, and stays.
+        What was changed since its start is newer than the mirror, and is left as it is.
         """
         rows = await self._rows()
-        written: dict[str, int] = {}
-        for (key, field), (kind, text) in rows.items():
-            if (key, field) != MARK:
-                added = await self._put(key, field, kind, text)
-                written[key] = written.get(key, 0) + added
-        if MARK in rows:
-            await within(self._redis.set(self._keys.mirrored, rows[MARK][1]))
-        return written
+        standing = Standing.CURRENT if rows.mark is None else _standing(rows, *await self._marks())
+        if standing is Standing.CURRENT:
+            return Loss(standing=standing)
+        found = await read(self._redis, self._keys)
+        before: Mapping[Place, Value] = {}
+        if standing is Standing.OLD:
+            before = found if rows.old is None else rows.old
+        values = {}
+        for place in sorted(rows.values.keys() | found.keys()):
+            has, should = found.get(place), rows.values.get(place)
+            value = restored(has, before.get(place), should)
+            if value != has:
+                values[place] = value
+        return Loss(standing=standing, values=values)
 
-    async def _mark(self, now: datetime) -> None:
+    async def restore(self) -> Loss:
+        """Gives a server back what it lost. Again, it finds nothing. Returns what was written.
+
+        A cancelled call has written a part; the next one does the rest.
+        """
+        loss = await self.loss()
+        for place, value in loss.values.items():
+            await put(self._redis, self._keys, place, value)
+        await self.accept()
+        return loss
+
+    async def accept(self) -> None:
+        """Takes the server for right as it is: the next look brings the mirror to what it has."""
+        rows = await self._rows()
+        if rows.mark is not None:
+            await within(self._redis.set(self._keys.mirrored, rows.mark))
+            await self._catch_up(rows)
+
+    async def _marks(self) -> tuple[str | None, int]:
+        names = (self._keys.mirrored, self._keys.mirror_version)
+        mark, version = [await within(self._redis.get(name)) for name in names]
+        return None if mark is None else mark.decode(), int(version or 0)
+
+    async def _begin(self, now: datetime) -> _Rows:
         """Makes this server the one that the mirror is of. Whoever is first decides."""
         await within(self._redis.set(self._keys.mirrored, secrets.token_hex(8), nx=True))
-        raw: bytes | None = await within(self._redis.get(self._keys.mirrored))
-        await self._write({MARK: ("mark", (raw or b"").decode())}, set(), now)
+        mark, version = await self._marks()
+        row = {"key": MARK[0], "field": MARK[1], "kind": "mark", "value": mark, "changed_at": now}
+        first = self._insert().on_conflict_do_nothing(index_elements=["key", "field"])
+        async with self._database.begin() as connection:
+            await connection.execute(first, [row])
+        await self._write({}, (), now, version=version)
+        return await self._rows()
 
-    async def _read(self) -> dict[Place, Value]:
-        found: dict[Place, Value] = {}
-        for key in durable(self._keys):
-            kind: bytes = await within(self._redis.type(key))
-            match kind:
-                case b"hash":
-                    fields: Mapping[bytes, bytes] = await within(self._redis.hgetall(key))
-                    for name, value in fields.items():
-                        found[key, name.decode()] = ("hash", _text(value))
-                case b"list":
-                    items: list[bytes] = await within(self._redis.lrange(key, 0, -1))
-                    whole = msgspec.json.encode([_text(one) for one in items])
-                    found[key, ""] = ("list", whole.decode())
-                case b"string":
-                    value_: bytes | None = await within(self._redis.get(key))
-                    found[key, ""] = ("string", _text(value_ or b""))
-                case _:
-                    pass  # none: it is not there
-        return found
+    async def _catch_up(self, rows: _Rows) -> None:
+        """Raises the server's number to the mirror's. Two at once raise it too far: no harm."""
+        _, version = await self._marks()
+        if version < rows.version:
+            step = rows.version - version
+            await within(self._redis.incrby(self._keys.mirror_version, step))
 
-    async def _put(self, key: str, field: str, kind: str, text: str) -> int:
-        if kind == "hash":
-            new: int = await within(self._redis.hsetnx(key, field, _bytes(text)))  # type: ignore[arg-type]  # bytes are taken
-            return new
-        if await within(self._redis.exists(key)):
-            return 0
-        if kind == "list":
-            items = [_bytes(one) for one in msgspec.json.decode(text, type=list[str])]
-            await within(self._redis.rpush(key, *items))
-            return len(items)
-        await within(self._redis.set(key, _bytes(text), nx=True))
-        return 1
-
-    async def _rows(self) -> dict[Place, Value]:
+    async def _rows(self) -> _Rows:
         mirror = redis_mirror.c
         columns = (mirror.key, mirror.field, mirror.kind, mirror.value)
         async with self._database.begin() as connection:
             rows = await connection.execute(select(*columns))
-            return {(row.key, row.field): (row.kind, row.value) for row in rows}
+            found = {(row.key, row.field): (row.kind, row.value) for row in rows}
+        mark, version = found.pop(MARK, None), found.pop(VERSION, None)
+        old = {
+            (key.removeprefix(OLD), field): found.pop((key, field))
+            for key, field in list(found)
+            if key.startswith(OLD)
+        }
+        is_noted = old.pop(MARK, None) is not None
+        return _Rows(
+            mark=mark[1] if mark else None,
+            version=int(version[1]) if version else 0,
+            values=found,
+            old=old if is_noted else None,
+        )
 
     async def _write(
-        self, changed: Mapping[Place, Value], removed: set[Place], now: datetime
+        self,
+        changed: Mapping[Place, Value],
+        removed: Collection[Place],
+        now: datetime,
+        *,
+        version: int | None = None,
     ) -> None:
+        """Changes rows, all in one transaction; the number of `version` never falls."""
         rows: list[dict[str, Any]] = [
             {"key": key, "field": field, "kind": kind, "value": value, "changed_at": now}
             for (key, field), (kind, value) in sorted(changed.items())
         ]
         mirror = redis_mirror.c
-        dialect = sqlite if self._database.is_sqlite else postgresql
-        insert = dialect.insert(redis_mirror)
-        new = {name: insert.excluded[name] for name in ("kind", "value", "changed_at")}
-        if MARK in changed:
-            statement = insert.on_conflict_do_nothing(index_elements=["key", "field"])
-        else:
-            statement = insert.on_conflict_do_update(index_elements=["key", "field"], set_=new)
         async with self._database.begin() as connection:
             for start in range(0, len(rows), BATCH):
-                await connection.execute(statement, rows[start : start + BATCH])
+                await connection.execute(self._upsert(), rows[start : start + BATCH])
                 await asyncio.sleep(0)
             for key, field in sorted(removed):
                 gone = delete(redis_mirror).where(and_(mirror.key == key, mirror.field == field))
                 await connection.execute(gone)
+            if version is not None:
+                row = dict(zip(("key", "field"), VERSION, strict=True))
+                row |= {"kind": "mark", "value": str(version)}
+                await connection.execute(self._raise(), [row | {"changed_at": now}])
+
+    def _upsert(self) -> Insert:
+        insert = self._insert()
+        new = {name: insert.excluded[name] for name in ("kind", "value", "changed_at")}
+        return insert.on_conflict_do_update(index_elements=["key", "field"], set_=new)
+
+    def _raise(self) -> Insert:
+        insert = self._insert()
+        new, old = insert.excluded.value, redis_mirror.c.value
+        is_higher = cast(new, BigInteger) > cast(old, BigInteger)
+        higher = {"value": case((is_higher, new), else_=old)}
+        return insert.on_conflict_do_update(index_elements=["key", "field"], set_=higher)
+
+    def _insert(self) -> postgresql.Insert | sqlite.Insert:
+        if self._database.is_sqlite:
+            return sqlite.insert(redis_mirror)
+        return postgresql.insert(redis_mirror)
 
 
-def _text(value: bytes) -> str:
-    return base64.b64encode(value).decode()
+def _standing(rows: _Rows, mark: str | None, version: int) -> Standing:
+    if mark != rows.mark:
+        return Standing.LOST
+    return Standing.OLD if version < rows.version else Standing.CURRENT
 
 
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text)
+def _as_old(values: Mapping[Place, Value]) -> dict[Place, Value]:
+    """The rows that say what an old server had, with one that says that they are there."""
+    named = {(f"{OLD}{key}", field): value for (key, field), value in values.items()}
+    return {(f"{OLD}{MARK[0]}", MARK[1]): ("mark", ""), **named}

@@ -5,6 +5,7 @@ usage budgets` use it. The ledger in the database is the record; these sums are 
 after a month, and a budget reads nothing else.
 """
 
+from operator import lt
 from typing import Final
 
 from redis.asyncio import Redis
@@ -18,6 +19,8 @@ from shared.lifetimes import SPEND_TTL_MS, SPENT_MARK_TTL_MS
 from shared.turns import AttemptToken
 
 _FIELDS: Final = ["n", "t", "on", "ot"]
+BATCH: Final = 500
+"""Accounts of one call: a millisecond of the server."""
 
 
 class Spending:
@@ -27,6 +30,7 @@ class Spending:
         self._redis = redis
         self._keys = keys
         self._spend = Script(redis, "add_spent")
+        self._raise = Script(redis, "raise_spent")
 
     async def read(self, accounts: list[Account]) -> list[Spent]:
         """What each account has."""
@@ -64,6 +68,27 @@ class Spending:
         pairs = [after[self._key(account)] for account in accounts]
         return [(_less(now, grown) if is_new else now, now) for is_new, now in pairs]
 
+    async def raise_to(self, due: list[tuple[Account, Spent]]) -> int:
+        """Raises accounts to what they have spent at least. Returns how many had less."""
+        raised = 0
+        for start in range(0, len(due), BATCH):
+            part = due[start : start + BATCH]
+            args: list[str | bytes | int] = [SPEND_TTL_MS]
+            for _, least in part:
+                args += _numbers(least)
+            raised += int(await within(self._raise([self._key(one) for one, _ in part], args)))
+        return raised
+
+    async def lack(self, due: list[tuple[Account, Spent]]) -> int:
+        """How many accounts have less than they have spent at least."""
+        lacking = 0
+        for start in range(0, len(due), BATCH):
+            part = due[start : start + BATCH]
+            have = await self.read([account for account, _ in part])
+            pairs = zip(have, (spent for _, spent in part), strict=True)
+            lacking += sum(any(map(lt, _numbers(one), _numbers(least))) for one, least in pairs)
+        return lacking
+
     async def owners(self, budget: Budget, span: str) -> list[Account]:
         """The accounts of a budget that have spent anything; a look at every key, for operators."""
         if budget.id != "*" or budget.scope is BudgetScope.ALL:
@@ -79,6 +104,11 @@ class Spending:
 
     def _key(self, account: Account) -> str:
         return self._keys.spend(account.budget.scope, account.owner, account.span)
+
+
+def _numbers(spent: Spent) -> list[int]:
+    """In the order of the fields."""
+    return [spent.nanos, spent.tokens, spent.own_nanos, spent.own_tokens]
 
 
 def _less(spent: Spent, grown: Spent) -> Spent:

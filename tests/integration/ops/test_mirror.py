@@ -1,4 +1,4 @@
-"""The mirror of what Redis alone would hold: kept, not followed into nothing, and given back."""
+"""The mirror of what Redis alone would hold: kept, not followed into the past, and given back."""
 
 import asyncio
 import re
@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from ops.store.durable import Place, Value, read
 from ops.store.engine import Database, database_url
+from ops.store.forgotten import forget_rows
 from ops.store.migrate import upgrade
-from ops.store.mirror import MARK, Mirror, durable
+from ops.store.mirror import MARK, VERSION, Mirror, Standing
 from ops.store.tables import redis_mirror
+from shared.edges.forgetting import Kind, Subject
 from shared.edges.redis import connect
 from shared.keys import Keys
 from tests.support.cli import Command
@@ -46,40 +49,50 @@ async def fill(redis: Any, keys: Keys) -> None:
     await redis.hset(keys.credentials, mapping={"server:7:openai:main": RAW, "a": b"1"})
     await redis.hset(keys.choices, "guild:7", b"{}")
     await redis.rpush(keys.credential_audit, b"newest", RAW)
+    await redis.zadd(keys.pauses, {"provider:openai": float("inf"), "guild:9": 1.5e12})
+    await redis.zadd(keys.forget_due, {"guild:8": 2e12})
+    await redis.hset(keys.forgotten, "digest", 17)
 
 
-async def content(redis: Any, keys: Keys) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for key in durable(keys):
-        kind = await redis.type(key)
-        if kind == b"hash":
-            found[key] = await redis.hgetall(key)
-        elif kind == b"list":
-            found[key] = await redis.lrange(key, 0, -1)
-    return found
+VALUES = 8
+"""What that makes, the trail as one."""
+
+
+async def dump(redis: Any, keys: Keys) -> dict[str, bytes]:
+    """All of a cell, as a dump has it."""
+    names = [name async for name in redis.scan_iter(match=f"*{{{keys.cell}}}*")]
+    return {name: await redis.dump(name) for name in names}
+
+
+async def start_from(redis: Any, keys: Keys, dumped: dict[str, bytes]) -> None:
+    """The server as it was, and nothing of what came since."""
+    for name in await dump(redis, keys):
+        await redis.delete(name)
+    for name, value in dumped.items():
+        await redis.restore(name, 0, value)
 
 
 async def places(database: Database) -> set[str]:
     async with database.begin() as connection:
         rows = await connection.execute(select(redis_mirror.c.field, redis_mirror.c.key))
-        return {row.field for row in rows if (row.key, row.field) != MARK}
+        return {row.field for row in rows if (row.key, row.field) not in {MARK, VERSION}}
 
 
 async def test_a_lost_server_gets_everything_back(redis: Any, keys: Keys, database: Database):
     await fill(redis, keys)
-    before = await content(redis, keys)
+    before = await read(redis, keys)
     mirror = Mirror(database, redis, keys)
-    assert (await mirror.follow(NOW)).changed == 4
+    assert (await mirror.follow(NOW)).changed == VALUES
     await redis.flushall()
     for one in (mirror, Mirror(database, redis, keys)):
         for _ in range(2):
-            assert (await one.follow(NOW)).is_forgotten
-    written = await Mirror(database, redis, keys).restore()
-    assert sum(written.values()) == 5
-    assert await content(redis, keys) == before
-    assert sum((await Mirror(database, redis, keys).restore()).values()) == 0
+            assert (await one.follow(NOW)).standing is Standing.LOST
+    assert len((await Mirror(database, redis, keys).restore()).values) == VALUES
+    assert await read(redis, keys) == before
+    assert await redis.pttl(keys.forgotten) > 0
+    assert not (await Mirror(database, redis, keys).restore()).values
     seen = await mirror.follow(NOW)
-    assert (seen.changed, seen.removed, seen.is_forgotten) == (0, 0, False)
+    assert (seen.changed, seen.removed, seen.standing) == (0, 0, Standing.CURRENT)
 
 
 async def test_changes_and_removals_are_followed(redis: Any, keys: Keys, database: Database):
@@ -89,10 +102,10 @@ async def test_changes_and_removals_are_followed(redis: Any, keys: Keys, databas
         await mirror.follow(NOW)
     await redis.hset(keys.credentials, "a", b"2")
     await redis.hdel(keys.choices, "guild:7")
-    for mirror in (first, second):
+    for mirror, count in ((first, 1), (second, 0)):
         seen = await mirror.follow(NOW)
-        assert (seen.changed, seen.removed) == (1, 1)
-        assert await places(database) == {"server:7:openai:main", "a", ""}
+        assert (seen.changed, seen.removed) == (count, count)
+        assert "guild:7" not in await places(database)
     await redis.flushall()
     await first.restore()
     assert await redis.hget(keys.credentials, "a") == b"2"
@@ -107,7 +120,107 @@ async def test_what_is_there_is_newer_than_the_mirror(redis: Any, keys: Keys, da
     await Mirror(database, redis, keys).restore()
     assert await redis.hget(keys.credentials, "a") == b"new"
     assert await redis.hget(keys.credentials, "server:7:openai:main") == RAW
-    assert await redis.lrange(keys.credential_audit, 0, -1) == [b"new"]
+    assert await redis.lrange(keys.credential_audit, 0, -1) == [b"new", b"newest", RAW]
+
+
+async def test_a_server_from_an_old_dump_gets_what_came_since(
+    redis: Any, keys: Keys, database: Database
+):
+    await fill(redis, keys)
+    mirror = Mirror(database, redis, keys)
+    await mirror.follow(NOW)
+    dumped = await dump(redis, keys)
+    await redis.hset(keys.credentials, mapping={"a": b"2", "b": b"added"})
+    await redis.hdel(keys.credentials, "server:7:openai:main")  # taken back by its owner
+    await redis.lpush(keys.credential_audit, b"taken back")
+    await redis.zrem(keys.pauses, "guild:9")
+    await mirror.follow(NOW)
+    wanted = await read(redis, keys)
+
+    await start_from(redis, keys, dumped)
+    for one in (mirror, Mirror(database, redis, keys)):
+        for _ in range(2):
+            assert (await one.follow(NOW)).standing is Standing.OLD
+    # Meanwhile people go on, and what they do is newer than the mirror.
+    await redis.hset(keys.choices, "user:5", b"chosen")
+    await redis.hset(keys.credentials, "b", b"newer")
+    await redis.lpush(keys.credential_audit, b"newer")
+    assert (await Mirror(database, redis, keys).loss()).standing is Standing.OLD
+    assert len((await Mirror(database, redis, keys).restore()).values) == 4
+    wanted[keys.choices, "user:5"] = ("hash", "Y2hvc2Vu")
+    wanted[keys.credentials, "b"] = ("hash", "bmV3ZXI=")
+    trail = await redis.lrange(keys.credential_audit, 0, -1)
+    assert trail == [b"newer", b"taken back", b"newest", RAW]
+    assert _without_trail(await read(redis, keys)) == _without_trail(wanted)
+    seen = await mirror.follow(NOW)
+    assert (seen.changed, seen.standing) == (3, Standing.CURRENT)
+    assert (await Mirror(database, redis, keys).follow(NOW)).changed == 0
+
+
+def _without_trail(values: dict[Place, Value]) -> dict[Place, Value]:
+    return {place: value for place, value in values.items() if value[0] != "list"}
+
+
+async def test_an_old_dump_that_no_recorder_has_seen_is_brought_up_to_date(
+    redis: Any, keys: Keys, database: Database
+):
+    await fill(redis, keys)
+    await Mirror(database, redis, keys).follow(NOW)
+    dumped = await dump(redis, keys)
+    await redis.hset(keys.credentials, "a", b"2")
+    await Mirror(database, redis, keys).follow(NOW)
+    await start_from(redis, keys, dumped)
+    assert (await Mirror(database, redis, keys).restore()).by_key() == {keys.credentials: 1}
+    assert await redis.hget(keys.credentials, "a") == b"2"
+
+
+async def test_a_server_that_lost_only_the_number_is_not_called_old(
+    redis: Any, keys: Keys, database: Database
+):
+    """As after a crash: the last second is gone, and nothing of ours was in it but the number."""
+    await fill(redis, keys)
+    mirror = Mirror(database, redis, keys)
+    await mirror.follow(NOW)
+    await redis.delete(keys.mirror_version)
+    assert (await mirror.follow(NOW)).standing is Standing.CURRENT
+    assert int(await redis.get(keys.mirror_version)) == 1
+    await redis.hset(keys.choices, "guild:7", b"changed")
+    assert (await Mirror(database, redis, keys).follow(NOW)).changed == 1
+
+
+@pytest.mark.parametrize("way", ["emptied", "old"])
+async def test_a_server_that_is_meant_to_be_so_is_taken_as_it_is(
+    redis: Any, keys: Keys, database: Database, way: str
+):
+    await redis.hset(keys.choices, "guild:7", b"of then")
+    mirror = Mirror(database, redis, keys)
+    await mirror.follow(NOW)
+    dumped = await dump(redis, keys)
+    await fill(redis, keys)
+    await mirror.follow(NOW)
+    await start_from(redis, keys, dumped if way == "old" else {})
+    before = await read(redis, keys)
+    assert (await mirror.follow(NOW)).standing is not Standing.CURRENT
+    assert len((await mirror.loss()).values) == VALUES
+    await Mirror(database, redis, keys).accept()
+    seen = await mirror.follow(NOW)
+    assert (seen.changed + seen.removed, seen.standing) == (VALUES, Standing.CURRENT)
+    assert await read(redis, keys) == before
+    assert not (await mirror.loss()).values
+
+
+async def test_who_was_forgotten_while_the_mirror_waited_does_not_come_back(
+    redis: Any, keys: Keys, database: Database
+):
+    await fill(redis, keys)
+    await redis.hset(keys.credential_loans, "7:openai", b"supporter:77:openai:main")
+    await Mirror(database, redis, keys).follow(NOW)
+    await redis.flushall()
+    assert await forget_rows(database, Subject(Kind.GUILD, 7)) == 2
+    assert await forget_rows(database, Subject(Kind.USER, 77)) == 1
+    await Mirror(database, redis, keys).restore()
+    assert await redis.hgetall(keys.credentials) == {b"a": b"1"}
+    assert not await redis.exists(keys.choices, keys.credential_loans)
 
 
 async def test_a_new_database_becomes_the_mirror_of_a_server_that_has_one(
@@ -120,8 +233,8 @@ async def test_a_new_database_becomes_the_mirror_of_a_server_that_has_one(
         mirrors = [Mirror(database, redis, keys) for _ in range(2)]
         async with asyncio.TaskGroup() as group:
             looks = [group.create_task(one.follow(NOW)) for one in mirrors]
-        assert not any(look.result().is_forgotten for look in looks)
-        assert len(await places(database)) == 4
+        assert {look.result().standing for look in looks} == {Standing.CURRENT}
+        assert len(await places(database)) == VALUES
     await other.close()
 
 
@@ -140,6 +253,6 @@ def test_the_command_restores(server: RedisServer, tmp_path: Path):
         await database.close()
 
     asyncio.run(lose())
-    for count in (5, 0):
+    for count in (VALUES, 0):
         result = turnfleet("db", "restore-redis", "-o", "json")
         assert (result.exit_code, f"{count} values" in result.stderr) == (0, True), result.stderr
