@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from shared import __version__
+from shared.harmless import json_line
 from shared.redaction import clean, clip, redact, redact_value
 from shared.secrets import Secret
 
@@ -60,7 +61,7 @@ class JsonFormatter(logging.Formatter):
     def line(self, record: logging.LogRecord) -> bytes:
         """The record as one line of UTF-8, without the line feed."""
         try:
-            return _encode({**self._head(record), **self._facts(record)})
+            return json_line(_encode({**self._head(record), **self._facts(record)}))
         except Exception as exc:  # noqa: BLE001 - a log call never costs its caller anything
             lost = {"msg": "log.failed", "logger": record.name, "why": type(exc).__name__}
             return _encode({"ts": _moment(record.created), "level": "ERROR", **lost})

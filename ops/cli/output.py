@@ -19,7 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from ops.cli.terminal import csv_cell, json_text, one_line, plain
+from ops.cli.terminal import csv_cell, one_line
+from shared.harmless import json_text, plain
 
 CELL_CHARS: Final = 120
 """A cell of a table; the whole text is in `show` and in the other formats."""

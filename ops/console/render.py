@@ -14,23 +14,18 @@ import msgspec
 import regex
 from markupsafe import Markup, escape
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from ops.console.access import csrf_of, is_known
 from ops.console.desk import desk_of
 from ops.console.drawing import bar, sparkline
-from shared import __version__
+from shared import __version__, harmless
 from shared.i18n import load_texts
 
 CELL_CHARS: Final = 300
 """Of a text in a table; its own page has the rest."""
 TEXT_CHARS: Final = 64 * 1024
 """Of a text on its own page: as much as a report keeps."""
-_UNSAFE: Final = regex.compile(
-    r"[[\p{Cc}\p{Cs}\p{Bidi_C}\u200b\u2028\u2029\u2060\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-    r"--[\n\t]]",
-    regex.V1,
-)
 _FENCE: Final = regex.compile(r"```(?:[a-z0-9+#-]*\n)?(.*?)```", regex.S)
 _INLINE: Final = (
     (regex.compile(r"`([^`\n]+)`"), "code"),
@@ -46,7 +41,7 @@ _texts: Final = load_texts()
 
 def visible(value: object, limit_chars: int = TEXT_CHARS) -> str:
     """The text with a replacement character for whatever is obeyed or hidden, cut to the limit."""
-    text = _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", str(value)[: limit_chars + 1])
+    text = harmless.plain(str(value)[: limit_chars + 1])
     return text if len(text) <= limit_chars else text[:limit_chars] + "\u2026"
 
 
@@ -145,7 +140,8 @@ _templates: Final = _environment()
 def page(request: Request, template: str, facts: Mapping[str, Any], status: int = 200) -> Response:
     """The page, or its JSON twin where the address ends with `.json`."""
     if request.url.path.endswith(".json"):
-        return JSONResponse(plain(dict(facts)), status_code=status)
+        body = msgspec.json.encode(plain(dict(facts)))
+        return Response(harmless.json_line(body), status, media_type="application/json")
     return HTMLResponse(html(request, template, facts), status_code=status)
 
 

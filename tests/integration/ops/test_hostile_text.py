@@ -40,9 +40,17 @@ from tests.support.servers import RedisServer, running_server
 EVIL = (
     '=HYPERLINK("http://evil.example")|<script>alert(1)</script>\'"><img src=x onerror=alert(2)>'
     "\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202e\u2066\u200b\u2028 [red]markup[/red] :bomb:"
+    "\x1b]8;;http://evil.example\x1b\\link\x1b]8;;\x1b\\\x9d52;c;eA==\x9c\x1bP+q\x1b\\"
+    "\u00ad\u3164\u2063\U000e0041\U000e0100\x7f\x00\ud83d;=1+1\t=1+1"
 )
-FORMULAS = ("=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", " =1", "\u200b=1")
-UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+FORMULAS = (
+    *("=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", " =1", "\u200b=1", "\uff1d1", "\u3000=1"),
+    *("=cmd|' /C calc'!A0", "\t\t=cmd|' /C calc'!A0", "x;=cmd|' /C calc'!A0"),
+)
+UNSAFE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u2028\u2029\u202a-\u202e\u2060-\u206f\u3164"
+    r"\U000e0000-\U000e0fff]"
+)
 TEXTS = [
     field.name
     for field in msgspec.structs.fields(ErrorReport)
@@ -135,10 +143,12 @@ def test_exports_hold_no_formula_and_all_facts(turnfleet: Command, more: tuple[s
 
 
 def assert_no_formula(text: str) -> None:
-    for row in csv.reader(io.StringIO(text)):
-        for cell in row:
-            if not re.fullmatch(r"-?\d+(\.\d+)?", cell):
-                assert not re.match(r"\s*[=+\-@]", cell), cell
+    """Neither for who parts cells at commas, nor for who does it at semicolons or tabs."""
+    for sign in ",;\t":
+        for row in csv.reader(io.StringIO(text), delimiter=sign):
+            for cell in row:
+                if not re.fullmatch(r"-?\d+(\.\d+)?", cell):
+                    assert not re.match(r"\s*[=+\-@\uff1d]", cell), cell
 
 
 async def test_nothing_is_obeyed_on_pages(server: RedisServer, turnfleet: Command):
@@ -165,6 +175,8 @@ async def test_nothing_is_obeyed_on_pages(server: RedisServer, turnfleet: Comman
         paths += [f"/causes/{one['group_hash']}" for one in causes]
         paths += [f"/errors/{one['id']}" for one in errors]
         for path in paths:
+            twin = await client.get(twin_of(path))
+            assert not UNSAFE.search(twin.text), path
             started_s = time.monotonic()
             answer = await client.get(path)
             assert answer.status_code == 200, path
@@ -179,3 +191,9 @@ async def test_nothing_is_obeyed_on_pages(server: RedisServer, turnfleet: Comman
             assert not re.search(r"<[^>&]* on[a-z]+=", answer.text), path
     await redis.aclose()
     await database.close()
+
+
+def twin_of(path: str) -> str:
+    """The address of a page's JSON."""
+    name, mark, query = path.partition("?")
+    return f"{'/now' if name == '/' else name}.json{mark}{query}"

@@ -15,6 +15,7 @@ import pytest
 from shared import __version__
 from shared.config import Settings
 from shared.errors import ConfigError
+from shared.harmless import plain
 from shared.log_lines import JsonFormatter
 from shared.logs import (
     DIAGNOSTICS,
@@ -313,3 +314,21 @@ def test_close_puts_everything_back():
 def test_the_formatter_serves_handlers_of_the_stdlib():
     record = logging.makeLogRecord({"msg": "x %d", "args": (1,), "name": "n"})
     assert json.loads(JsonFormatter("p").format(record))["msg"] == "x 1"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["\x1b]8;;http://evil.example\x1b\\", "\x9d52;c;eA==\x9c", "\u202e\u2066", "\u200b\U000e0041"],
+    ids=["escape", "c1", "bidi", "invisible"],
+)
+def test_a_line_harms_no_terminal_that_it_is_read_on(hostile: str):
+    """`kubectl logs` shows lines as they are."""
+    record = logging.makeLogRecord({"msg": hostile, "name": "n", "fields": {hostile: hostile}})
+    try:
+        raise ValueError(hostile)
+    except ValueError as exc:
+        record.exc_info = (ValueError, exc, exc.__traceback__)
+    line = JsonFormatter("p").format(record)
+    assert plain(line) == line
+    assert "\n" not in line
+    assert (json.loads(line)["msg"], json.loads(line)[hostile]) == (hostile, hostile)

