@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -62,12 +61,11 @@ async def read(client: str, directory: str, port: int, streams: int, seconds: fl
     delays_ms: list[float] = []
     is_measuring = False
 
-    async def follow(chunks: AsyncIterator[bytes]) -> None:
-        async for data in chunks:
-            if is_measuring:
-                now_ns = time.monotonic_ns()
-                stamps = (int(event.split(b" ", 1)[0]) for event in data.split(b"data: ")[1:])
-                delays_ms.extend((now_ns - stamp) / 1e6 for stamp in stamps)
+    def heard(data: bytes) -> None:
+        if is_measuring:
+            now_ns = time.monotonic_ns()
+            stamps = (int(event.split(b" ", 1)[0]) for event in data.split(b"data: ")[1:])
+            delays_ms.extend((now_ns - stamp) / 1e6 for stamp in stamps)
 
     edge = HttpEdge(guard_of(f"localhost:{port}", {}), tls=trusting)
     plain = httpx.AsyncClient(
@@ -82,10 +80,12 @@ async def read(client: str, directory: str, port: int, streams: int, seconds: fl
             async with edge.open(
                 HttpRequest("GET", url, (("authorization", "Bearer " + "k" * 40),), b"")
             ) as response:
-                await follow(response.chunks())
+                while (data := await response.more()) is not None:
+                    heard(data)
         else:
             async with plain.stream("GET", url) as answer:
-                await follow(answer.aiter_bytes())
+                async for data in answer.aiter_bytes():
+                    heard(data)
 
     before_kib = _rss_kib()
     tasks = []

@@ -5,7 +5,7 @@ Comes in: scripts of what the provider does. Goes out: what the runner wrote, in
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -76,19 +76,34 @@ class ScriptedResponse:
         self.status = status
         self.headers = headers
         self._steps = list(steps)
+        self._at = 0
+        self._interrupted = asyncio.Event()
         self.is_closed = False
         self.reached = asyncio.Event()
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        for step in self._steps:
-            if isinstance(step, bytes):
-                yield step
-            elif isinstance(step, EndpointError):
-                raise step
-            else:
-                self.reached.set()
-                await asyncio.Event().wait()
+    def begin(self) -> None:
+        """Plays from the start: it is the answer to another request."""
+        self._at, self.is_closed = 0, False
+
+    async def more(self) -> bytes | None:
+        assert not self.is_closed
+        if self._at == len(self._steps):
+            self.reached.set()
+            return None
+        step = self._steps[self._at]
+        if isinstance(step, (bytes, EndpointError)):
+            self._at += 1
+        if isinstance(step, bytes):
+            return step
+        if isinstance(step, EndpointError):
+            raise step
         self.reached.set()
+        await self._interrupted.wait()
+        self._interrupted.clear()
+        return b""
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
 
     async def error_body(self) -> bytes:
         return b"".join(step for step in self._steps if isinstance(step, bytes))
@@ -112,6 +127,7 @@ class ScriptedProvider:
         if not isinstance(answer, ScriptedResponse):
             await asyncio.Event().wait()
         assert isinstance(answer, ScriptedResponse)
+        answer.begin()
         try:
             yield answer
         finally:

@@ -9,7 +9,6 @@ import asyncio
 import base64
 import logging
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -102,12 +101,11 @@ class Attachments:
             async with self._http.open(request) as response:
                 if response.status != 200:
                     return "it is not there any more"
-                async with aclosing(response.chunks()) as chunks:
-                    async for data in chunks:
-                        size += len(data)
-                        if size > limit_bytes:
-                            return f"it is over {limit_bytes} bytes"
-                        parts.append(data)
+                while (data := await response.more()) is not None:
+                    size += len(data)
+                    if size > limit_bytes:
+                        return f"it is over {limit_bytes} bytes"
+                    parts.append(data)
         except EndpointError as exc:
             log.info("attachment.failed", extra=fields(reason=exc.exception))
             return "it could not be fetched"

@@ -13,7 +13,8 @@ reached, `worker.edges.network` asks it again about the address at the moment of
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+import zlib
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -24,6 +25,7 @@ from shared.errors import EndpointError
 from shared.logs import fields
 from worker.edges.echo import EchoMask, masked, secrets_in
 from worker.edges.guard import Guard
+from worker.edges.http1 import Body, Connection
 from worker.edges.network import EndpointNotAllowed, GuardedBackend, Resolve, resolve
 from worker.providers.requests import HttpRequest
 
@@ -57,12 +59,24 @@ _log = logging.getLogger(__name__)
 class HttpResponse:
     """An answer whose headers have arrived."""
 
-    __slots__ = ("_error_body_timeout_s", "_response", "_secrets", "headers", "status")
+    __slots__ = (
+        "_body",
+        "_error_body_timeout_s",
+        "_mask",
+        "_secrets",
+        "_size",
+        "_unzip",
+        "headers",
+        "status",
+    )
 
     def __init__(
         self, response: httpx.Response, secrets: tuple[bytes, ...], error_body_timeout_s: float
     ) -> None:
-        self._response = response
+        self._body: Body = response.extensions["body"]
+        self._unzip = _unzip(response.headers.get("content-encoding", ""))
+        self._mask = EchoMask(secrets)
+        self._size = 0
         self._secrets = secrets
         self._error_body_timeout_s = error_body_timeout_s
         self.status = response.status_code
@@ -71,26 +85,32 @@ class HttpResponse:
             for name, value in response.headers.raw
         )
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, decoded from its content encoding, what we sent masked.
+    async def more(self) -> bytes | None:
+        """What has come of the body since, decoded, what we sent masked; None at its end.
+
+        Cancelling loses nothing.
+
+        Returns:
+            Nothing (`b""`) where it was interrupted, or what came is not to be told yet.
 
         Raises:
             EndpointError: the connection broke, or the body is longer than any answer
-                (`BodyTooLarge`). Cancelling closes the connection.
+                (`BodyTooLarge`).
         """
-        size = 0
-        mask = EchoMask(self._secrets)
         try:
-            async for data in self._response.aiter_bytes():
-                size += len(data)
-                if size > MAX_BODY_BYTES:
-                    raise EndpointError("BodyTooLarge")
-                if safe := mask.feed(data):
-                    yield safe
+            data = await self._more()
         except _FAILURES as exc:
             raise EndpointError(type(exc).__name__) from exc
-        if rest := mask.flush():
-            yield rest
+        if data is None:
+            return self._mask.flush() or None
+        self._size += len(data)
+        if self._size > MAX_BODY_BYTES:
+            raise EndpointError("BodyTooLarge")
+        return self._mask.feed(data)
+
+    def interrupt(self) -> None:
+        """Lets `more`, now or next time, return at once."""
+        self._body.interrupt()
 
     async def error_body(self) -> bytes:
         """The first `MAX_ERROR_BODY_BYTES` of the body, or what came of it before it broke.
@@ -101,7 +121,7 @@ class HttpResponse:
         size = 0
         try:
             async with asyncio.timeout(self._error_body_timeout_s):
-                async for data in self._response.aiter_bytes():
+                while (data := await self._more()) is not None:
                     parts.append(data)
                     size += len(data)
                     if size >= MAX_ERROR_BODY_BYTES:
@@ -110,33 +130,54 @@ class HttpResponse:
             pass
         return masked(b"".join(parts), self._secrets)[:MAX_ERROR_BODY_BYTES]
 
+    async def _more(self) -> bytes | None:
+        data = await self._body.more()
+        if data and self._unzip is not None:
+            try:
+                # One byte more than allowed tells that it is too much; a bomb unfolds no further.
+                return self._unzip.decompress(data, MAX_BODY_BYTES + 1 - self._size)
+            except zlib.error as exc:
+                raise httpx.DecodingError(str(exc)) from exc
+        return data
 
-class _Body(httpx.AsyncByteStream):
-    """A response's bytes as httpx wants them."""
 
-    def __init__(self, response: httpcore.Response) -> None:
-        self._response = response
+def _unzip(encoding: str) -> "zlib._Decompress | None":
+    """What decodes a body; None for one that is sent as it is, or as nobody asked for."""
+    is_zipped = encoding.strip().lower() in ("gzip", "x-gzip", "deflate")
+    return zlib.decompressobj(wbits=zlib.MAX_WBITS + 32) if is_zipped else None
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for data in self._response.aiter_stream():
-            yield data
+
+class _Stream(httpx.AsyncByteStream):
+    """What httpx closes; the body itself is read through `Body`."""
+
+    def __init__(self, answer: httpcore.Response) -> None:
+        self._answer = answer
 
     async def aclose(self) -> None:
-        await self._response.aclose()
+        await self._answer.aclose()
+
+
+class _Pool(httpcore.AsyncConnectionPool):
+    """httpcore's pool, with our connections in it."""
+
+    def __init__(self, backend: GuardedBackend, tls: ssl.SSLContext) -> None:
+        super().__init__(
+            # httpx's 100 connections would make the 101st stream wait for the pool.
+            max_connections=None,
+            max_keepalive_connections=KEEPALIVE_CONNECTIONS,
+        )
+        self._backend = backend
+        self._tls = tls
+
+    def create_connection(self, origin: httpcore.Origin) -> httpcore.AsyncConnectionInterface:
+        return Connection(origin, self._backend, self._tls)
 
 
 class _Transport(httpx.AsyncBaseTransport):
     """httpx over httpcore's pool with our network below; httpx's own transport takes no network."""
 
-    def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext) -> None:
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls,
-            # httpx's 100 connections would make the 101st stream wait for the pool.
-            max_connections=None,
-            max_keepalive_connections=KEEPALIVE_CONNECTIONS,
-            http2=False,
-            network_backend=backend,
-        )
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
@@ -154,7 +195,7 @@ class _Transport(httpx.AsyncBaseTransport):
         return httpx.Response(
             answer.status,
             headers=answer.headers,
-            stream=_Body(answer),
+            stream=_Stream(answer),
             extensions=answer.extensions,
         )
 
@@ -187,8 +228,9 @@ class HttpEdge:
         self._backend = GuardedBackend(guard or Guard(), resolver)
         self._error_body_timeout_s = error_body_timeout_s
         trusted = tls or httpx.create_ssl_context(trust_env=False)
+        trusted.set_alpn_protocols(["http/1.1"])
         self._client = httpx.AsyncClient(
-            transport=_Transport(self._backend, trusted),
+            transport=_Transport(_Pool(self._backend, trusted)),
             follow_redirects=False,
             trust_env=False,
             # Compressed events would wait for each other, and a small bomb would unfold here.

@@ -52,13 +52,24 @@ async def resolve(host: str, port: int) -> list[str]:
 class _Bytes(asyncio.Protocol):
     """Holds what arrived until it is read, and tells when more may be written."""
 
-    __slots__ = ("_can_write", "_reader", "error", "is_at_end", "is_paused", "parts", "size", "way")
+    __slots__ = (
+        "_can_write",
+        "_reader",
+        "error",
+        "is_at_end",
+        "is_interrupted",
+        "is_paused",
+        "parts",
+        "size",
+        "way",
+    )
 
     def __init__(self) -> None:
         self.way: asyncio.Transport | None = None
         self.parts: list[bytes] = []
         self.size = 0
         self.is_at_end = False
+        self.is_interrupted = False  # somebody wants the reader back, whatever comes
         self.is_paused = False
         self.error: Exception | None = None
         self._reader: asyncio.Future[None] | None = None
@@ -97,6 +108,11 @@ class _Bytes(asyncio.Protocol):
             await self._reader
         finally:
             self._reader = None
+
+    def interrupt(self) -> None:
+        """Ends the wait of a reader, or the next one."""
+        self.is_interrupted = True
+        _wake(self._reader)
 
     async def drained(self) -> None:
         """Waits until the transport takes more bytes, or is gone."""
@@ -152,6 +168,26 @@ class GuardedStream(httpcore.AsyncNetworkStream):
             raise httpcore.ReadError(protocol.error) from protocol.error
         return b""
 
+    async def more(self) -> bytes | None:
+        """All that has arrived, as one piece; None at the end. Cancelling loses nothing.
+
+        Returns:
+            Nothing (`b""`) where it was interrupted.
+        """
+        protocol = self._protocol
+        if not (protocol.parts or protocol.is_at_end or protocol.is_interrupted):
+            await protocol.more()
+        protocol.is_interrupted = False
+        if protocol.parts:
+            return protocol.take(protocol.size)
+        if protocol.error is not None:
+            raise httpcore.ReadError(protocol.error) from protocol.error
+        return None if protocol.is_at_end else b""
+
+    def interrupt(self) -> None:
+        """Lets `more`, now or next time, return at once."""
+        self._protocol.interrupt()
+
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Writes; waits while the peer takes nothing. Cancelled, bytes may have left."""
         if not buffer:
@@ -174,7 +210,7 @@ class GuardedStream(httpcore.AsyncNetworkStream):
         ssl_context: ssl.SSLContext,
         server_hostname: str | None = None,
         timeout: float | None = None,
-    ) -> httpcore.AsyncNetworkStream:
+    ) -> "GuardedStream":
         """Puts TLS over the connection; the certificate must be of `server_hostname`."""
         loop = asyncio.get_running_loop()
         try:
@@ -226,7 +262,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
+    ) -> "GuardedStream":
         """Resolves, checks every address, and connects to the first that answers.
 
         Raises:

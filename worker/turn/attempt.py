@@ -63,16 +63,17 @@ class Attempt:
     """
 
     __slots__ = (
-        "_asked_s",
-        "_heard_s",
+        "_ends_s",
+        "_heard",
         "_limits",
         "_previewed",
         "_previewed_s",
         "_shows_previews",
+        "_silent_s",
         "_spent",
         "_ticked_s",
         "_tools",
-        "_turn_started_s",
+        "_turn_ends_s",
         "endpoint",
         "first_byte_s",
         "first_segment_s",
@@ -115,9 +116,10 @@ class Attempt:
         self.pipeline = pipeline_for(request, target, number, self.secrets, words=words)
         self._limits = limits
         self._tools = request.tools
-        self._turn_started_s = turn_started_s
-        self._asked_s = started_s
-        self._heard_s: float | None = None
+        self._turn_ends_s = turn_started_s + limits.turn_deadline_s
+        self._ends_s = self._turn_ends_s
+        self._silent_s = started_s + limits.first_byte_s
+        self._heard = False
         self._ticked_s = started_s
         self._spent: list[Usage] = []
         self._shows_previews = request.delivery_mode == DeliveryMode.EDIT
@@ -134,17 +136,18 @@ class Attempt:
     @property
     def has_heard(self) -> bool:
         """Bytes of this round's answer have come."""
-        return self._heard_s is not None
+        return self._heard
 
     def first_byte_limit_s(self, now_s: float) -> float:
         """Seconds for the connection and the headers."""
-        left_s = self._turn_started_s + self._limits.turn_deadline_s - now_s
-        return max(0.0, min(self._limits.first_byte_s, left_s))
+        return max(0.0, min(self._limits.first_byte_s, self._turn_ends_s - now_s))
 
     def asked(self, now_s: float) -> None:
         """A request goes out: the first one, or that of the next round."""
         self.recording.asked(now_s, self.target, self._tools)
-        self._asked_s, self._heard_s = now_s, None
+        self._heard = False
+        self._silent_s = now_s + self._limits.first_byte_s
+        self._ends_s = min(now_s + self._limits.whole_stream_s, self._turn_ends_s)
 
     def next_round(self) -> None:
         """Makes ready for the next answer; what the last one cost is kept."""
@@ -161,14 +164,15 @@ class Attempt:
         """Takes bytes of the response."""
         if self.first_byte_s is None:
             self.first_byte_s = now_s
-        if self._heard_s is None:
-            self._heard_s = now_s
+        if not self._heard:
+            self._heard = True
+            self._silent_s = now_s + self._limits.between_chunks_s
         self.recording.received(now_s, data)
         seen = self.pipeline.events_seen
         segments = self.pipeline.feed(data)
         if self.pipeline.events_seen > seen:
             # Comments keep a connection open, but a model that says nothing is silent all the same.
-            self._heard_s = now_s
+            self._silent_s = now_s + self._limits.between_chunks_s
         return segments
 
     def tick(self, now_s: float) -> list[Segment]:
@@ -197,12 +201,14 @@ class Attempt:
 
     def overdue(self, now_s: float) -> Cause | None:
         """The cause of the limit that has passed, or None."""
-        return next((cause for at_s, cause in self._deadlines() if now_s >= at_s), None)
+        if now_s >= self._silent_s:
+            return Cause.NETWORK_TIMEOUT
+        return Cause.REQUEST_TIMEOUT if now_s >= self._ends_s else None
 
-    def patience_s(self, now_s: float) -> float:
-        """Seconds to wait for bytes before somebody must look: a tick or the nearest limit."""
-        nearest = min(at_s for at_s, _ in self._deadlines())
-        return max(0.0, min(TICK_S, nearest - now_s))
+    @property
+    def due_s(self) -> float:
+        """When the nearest limit passes, if nothing comes."""
+        return min(self._silent_s, self._ends_s)
 
     def result(self) -> AttemptResult:
         """What the flushed pipeline ended with."""
@@ -235,19 +241,6 @@ class Attempt:
         counts = (end.metadata or {}).get("usage") if end is not None else None
         counts = counts or self.pipeline.normalizer.meta.usage
         return msgspec.convert(counts, Usage, strict=False)
-
-    def _deadlines(self) -> list[tuple[float, Cause]]:
-        limits = self._limits
-        silent_at_s = (
-            self._asked_s + limits.first_byte_s
-            if self._heard_s is None
-            else self._heard_s + limits.between_chunks_s
-        )
-        return [
-            (silent_at_s, Cause.NETWORK_TIMEOUT),
-            (self._asked_s + limits.whole_stream_s, Cause.REQUEST_TIMEOUT),
-            (self._turn_started_s + limits.turn_deadline_s, Cause.REQUEST_TIMEOUT),
-        ]
 
 
 def sum_of(parts: Sequence[Usage]) -> Usage:

@@ -4,7 +4,7 @@ Comes in: nothing. Goes out: the shapes that `runner` is written against. The fa
 fulfil them too.
 """
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -33,8 +33,16 @@ class ResponsePort(Protocol):
     status: int
     headers: tuple[tuple[str, str], ...]
 
-    def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives. Raises `EndpointError` when the connection breaks."""
+    async def more(self) -> bytes | None:
+        """What has come of the body since; None at its end; cancelling loses nothing.
+
+        Nothing (`b""`) when it was interrupted, or what came is not to be told yet. Raises
+        `EndpointError` when the connection breaks.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """Lets `more`, now or next time, return at once."""
         ...
 
     async def error_body(self) -> bytes:

@@ -1,13 +1,14 @@
 """The stream of one attempt: from the question to the last segment, every failure as a value.
 
 Comes in: an attempt and its question. Goes out: segments through the outbox, and how it ended. It
-waits through ports only, for three things at once: bytes, a user's stop, and time.
+waits through ports only, for bytes; a user's stop and the time interrupt that (`alarm`), so that a
+chunk costs no task.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -22,6 +23,7 @@ from worker.failures.classify import classify, error_of
 from worker.providers.building import build_request
 from worker.providers.quirks import is_custom, resolve
 from worker.providers.requests import HttpRequest, ModelRequest
+from worker.turn.alarm import Alarm
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
 from worker.turn.ports import Clock, OutboxPort, ProviderPort, ResponsePort
 from worker.turn.rounds import Round
@@ -118,35 +120,32 @@ class AttemptStream:
     async def _read(
         self, attempt: Attempt, response: ResponsePort, stop: "asyncio.Task[bool]"
     ) -> AttemptResult:
-        async with contextlib.aclosing(response.chunks()) as chunks:
-            read = _next(chunks)
-            try:
-                while True:
-                    await asyncio.wait(
-                        {read, stop},
-                        timeout=attempt.patience_s(self._clock.monotonic_s()),
-                        return_when=asyncio.FIRST_COMPLETED,
-                    )
-                    now_s = self._clock.monotonic_s()
-                    if stop.done():
-                        return await self._stop(attempt)
-                    if read.done():
-                        data = read.result()
-                        if data is None:
-                            break
-                        await self._send(attempt, attempt.feed(data, now_s))
-                        if attempt.pipeline.end is not None:
-                            break
-                        read = _next(chunks)
-                    # Also when something came: one that never ends is no better than a silent one.
-                    if (cause := attempt.overdue(now_s)) is not None:
-                        await self._send(attempt, attempt.pipeline.stop())
-                        return Failed(error=error_of(cause, message=_LATE[cause]))
-                    await self._send(attempt, attempt.tick(now_s))
-                    if (preview := attempt.preview(now_s)) is not None and not attempt.is_cut:
-                        await self._outbox.preview(preview)
-            finally:
-                await _end(read)
+        alarm = Alarm(attempt, self._clock, response.interrupt)
+        stop.add_done_callback(alarm.ring)
+        try:
+            while True:
+                alarm.set()
+                data = await response.more()
+                now_s = self._clock.monotonic_s()
+                if stop.done():
+                    return await self._stop(attempt)
+                if data is None:
+                    break
+                if data and (segments := attempt.feed(data, now_s)):
+                    await self._send(attempt, segments)
+                if attempt.pipeline.end is not None:
+                    break
+                # Also when something came: one that never ends is no better than a silent one.
+                if (cause := attempt.overdue(now_s)) is not None:
+                    await self._send(attempt, attempt.pipeline.stop())
+                    return Failed(error=error_of(cause, message=_LATE[cause]))
+                if segments := attempt.tick(now_s):
+                    await self._send(attempt, segments)
+                if (preview := attempt.preview(now_s)) is not None and not attempt.is_cut:
+                    await self._outbox.preview(preview)
+        finally:
+            alarm.cancel()
+            stop.remove_done_callback(alarm.ring)
         await self._send(attempt, attempt.pipeline.flush())
         _log_diagnostics(attempt)
         # Stopped while nobody took the last segments: what is shown is not the whole answer.
@@ -246,14 +245,6 @@ def _log_diagnostics(attempt: Attempt) -> None:
     if end is not None and found:
         host = end.serving_provider
         log.info("stream.mended", extra=fields(serving_provider=host, diagnostics=found))
-
-
-async def _or_none(chunks: AsyncIterator[bytes]) -> bytes | None:
-    return await anext(chunks, None)
-
-
-def _next(chunks: AsyncIterator[bytes]) -> "asyncio.Task[bytes | None]":
-    return asyncio.create_task(_or_none(chunks), name="read")
 
 
 async def _end(*tasks: "asyncio.Task[object]") -> None:
