@@ -170,8 +170,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 class Answers(Protocol):
     """The way back to who asked. Nothing here raises; an answer that came too late is logged.
 
-    The first answer has three seconds: `say`, `form` or `wait`. After `wait` the person
-    sees that something happens, and `whisper` has fifteen minutes.
+    The first answer has three seconds: `say`, `form`, `wait`, `hold` or `unbutton`. After `wait`
+    the person sees that something happens, and `whisper` has fifteen minutes.
     """
 
     async def say(self, text: str) -> Outcome:
@@ -184,6 +184,14 @@ class Answers(Protocol):
 
     async def wait(self) -> None:
         """Answers first: what follows is for this person alone."""
+        ...
+
+    async def hold(self) -> None:
+        """Answers first, for the press of a button: the message stays as it is for now."""
+        ...
+
+    async def unbutton(self) -> None:
+        """Takes the button that was pressed off its message, first or after `hold`."""
         ...
 
     async def whisper(self, text: str, *, files: tuple[OutgoingFile, ...] = ()) -> None:

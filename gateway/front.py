@@ -9,7 +9,8 @@ What a front answers is a value, never an exception: refusals and outages are ev
 
 from collections.abc import AsyncIterator
 from enum import IntEnum, StrEnum
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 
 import msgspec
 
@@ -214,6 +215,21 @@ class Rank(IntEnum):
     EDIT = 3
     """Messages that are rewritten or deleted, and history that is read."""
     TYPING = 4
+    TIDY = 5
+    """Buttons of what is over: a click on one that is left takes it away as well."""
+
+
+SHARES: Final = MappingProxyType(
+    {
+        Rank.FIRST: 1.0,
+        Rank.NOTICE: 0.98,
+        Rank.FURTHER: 0.94,
+        Rank.EDIT: 0.86,
+        Rank.TYPING: 0.6,
+        Rank.TIDY: 0.6,
+    }
+)
+"""How full the second may be for a rank: what is above it is kept for better ones."""
 
 
 class Budget(Protocol):
@@ -271,6 +287,10 @@ class Voice(Protocol):
 
         `is_notice` says what the message is from now on: a notice may take a void reply's place.
         """
+        ...
+
+    async def disarm(self, channel_id: int, message_id: int) -> Outcome:
+        """Takes away what can be pressed below a message of ours; what it shows stays."""
         ...
 
     async def delete(self, channel_id: int, message_id: int) -> Outcome:

@@ -142,6 +142,7 @@ class Outward:
             painter=self._painter,
             channels=self.channels,
             max_messages=shared.settings.messages_per_turn,
+            shows_stop=shared.settings.stop_button,
         )
 
     def partition(self, number: int, around: Surroundings) -> PartitionDelivery:

@@ -7,6 +7,8 @@ front. `gateway.delivery` drives it.
 Several envelopes may be shown as one: a *run*, up to the number `Head.upto`. And a piece that
 cannot be shown as it is may be put otherwise (a drawn table as text): `Head.again` has the places.
 Both are in the journal before anything of them is sent, so that whoever comes next does the same.
+So is the button that stops the turn (`Slot.has_stop`): while a reply may go on, its first message
+without buttons of its own carries it.
 
 A turn's reply is a row of *slots*: messages in the order of the channel. An attempt writes them
 from the first to the last. An attempt that supersedes another starts again at the first slot and
@@ -25,10 +27,10 @@ from typing import assert_never
 
 import msgspec
 
+from gateway.editions import adopted, is_of, is_past, nonce_for, restarted
 from gateway.front import Outcome, Refusal, Refused, Sent, Unavailable
 from gateway.steps import (
     Erase,
-    Head,
     JournalRecord,
     Patch,
     Piece,
@@ -37,7 +39,6 @@ from gateway.steps import (
     Rewrite,
     Slot,
     Step,
-    nonce_of,
 )
 from shared.segments import (
     AttemptSuperseded,
@@ -47,17 +48,6 @@ from shared.segments import (
     TurnDone,
     TurnFailed,
 )
-
-MAX_PAST = 32
-"""Editions remembered: more than a turn has attempts, deploys that hand it back included."""
-TERMINAL_SEQ = -1
-"""The seq of a terminal event's texts in nonces: no segment has it."""
-PREVIEW_SEQ = -2
-"""The same for previews; which segment they stand for is the part's number then."""
-
-
-def _edition(attempt: int, claim: str) -> str:
-    return f"{attempt}/{claim}"
 
 
 class TurnSequencer:
@@ -81,6 +71,7 @@ class TurnSequencer:
         self._goal: Envelope | None = None
         self._repost = False  # a slot could not be rewritten: what follows it must go first
         self._is_partial = False  # of a run that an earlier life began, most is missing
+        self._may_go_on = False  # the reply may get more messages after this envelope
         self.has_gap = False
 
     @property
@@ -106,27 +97,23 @@ class TurnSequencer:
     def is_new(self, envelope: Envelope) -> bool:
         """Whether something of a segment is still to be shown."""
         head = self._head
-        edition = _edition(envelope.attempt, envelope.claim)
-        if head.closed or edition in head.past:
+        if head.closed or is_past(head, envelope):
             return False
-        return edition != _edition(head.attempt, head.claim) or envelope.seq > head.seq
+        return not is_of(head, envelope) or envelope.seq > head.seq
 
     def is_pending(self, envelope: Envelope) -> bool:
         """Whether a preview was begun, so that its message may have arrived without a receipt."""
-        cursor = self._head.cursor
-        slot = self._slots[cursor] if cursor < len(self._slots) else None
-        name = (self._turn_id, envelope.attempt, envelope.claim, PREVIEW_SEQ, envelope.seq)
-        return slot is not None and slot.message_id is None and slot.nonce == nonce_of(*name)
+        slot = self._slot
+        nonce = nonce_for(self._turn_id, envelope, 0)
+        return slot is not None and slot.message_id is None and slot.nonce == nonce
 
     def plan(self, envelope: Envelope) -> Plan | None:
         """How an earlier life began to show a segment; None for one that nobody began."""
-        head = self._head
-        is_same = _edition(envelope.attempt, envelope.claim) == _edition(head.attempt, head.claim)
-        if not is_same or envelope.seq != head.seq + 1:
+        head, slot = self._head, self._slot
+        if not is_of(head, envelope) or envelope.seq != head.seq + 1:
             return None
-        slot = self._slots[head.cursor] if head.cursor < len(self._slots) else None
-        name = (self._turn_id, envelope.attempt, envelope.claim, envelope.seq, head.parts)
-        is_sent = slot is not None and slot.nonce == nonce_of(*name)
+        nonce = nonce_for(self._turn_id, envelope, head.parts)
+        is_sent = slot is not None and slot.nonce == nonce
         is_begun = is_sent or head.parts or head.upto or head.again
         return Plan(upto=head.upto, again=head.again) if is_begun else None
 
@@ -139,14 +126,9 @@ class TurnSequencer:
     @property
     def nonce(self) -> str:
         """The nonce of `piece`."""
-        goal = self._goal
-        if goal is None:
+        if self._goal is None:
             raise RuntimeError("no envelope is being shown")
-        name = (self._turn_id, goal.attempt, goal.claim)
-        if isinstance(goal.event, SegmentPreview):
-            return nonce_of(*name, PREVIEW_SEQ, goal.seq)
-        seq = goal.seq if isinstance(goal.event, SegmentReady) else TERMINAL_SEQ
-        return nonce_of(*name, seq, self._head.parts)
+        return nonce_for(self._turn_id, self._goal, self._head.parts)
 
     def fill(self, piece: Piece) -> None:
         """Puts a piece that is ready in the place of `piece`, which was not."""
@@ -170,6 +152,7 @@ class TurnSequencer:
         *,
         upto: int = 0,
         is_partial: bool = False,
+        may_go_on: bool = False,
     ) -> Patch | None:
         """Begins an envelope, or a run of them up to the number `upto`, as what it is shown by.
 
@@ -179,6 +162,7 @@ class TurnSequencer:
             upto: the last number of the run, 0 for one envelope alone.
             is_partial: the run was begun in an earlier life, and only its first envelope is here:
                 if its message was sent then, the run is shown, otherwise this envelope alone.
+            may_go_on: the end of the reply is not known, so that there is something to stop.
 
         Returns:
             What to journal at once, None if nothing changed (also for repetitions and for
@@ -189,14 +173,13 @@ class TurnSequencer:
         """
         if self._goal is not None:
             raise RuntimeError("the last envelope is not finished")
-        self.has_gap, self._is_partial = False, is_partial
+        self.has_gap, self._is_partial, self._may_go_on = False, is_partial, may_go_on
         before = self._head
-        edition = _edition(envelope.attempt, envelope.claim)
-        if not before.closed and edition not in before.past:
+        if not before.closed and not is_past(before, envelope):
             match envelope.event:
                 case AttemptSuperseded():
-                    if edition != _edition(before.attempt, before.claim):
-                        self._restart(envelope)
+                    if not is_of(before, envelope):
+                        self._head = restarted(before, envelope)
                 case SegmentReady():
                     self._begin_segment(envelope, pieces, upto)
                 case SegmentPreview():
@@ -212,8 +195,7 @@ class TurnSequencer:
         goal = self._goal
         if goal is None:
             return None
-        head = self._head
-        slot = self._slots[head.cursor] if head.cursor < len(self._slots) else None
+        head, slot = self._head, self._slot
         if head.parts == len(self._pieces) or (slot is not None and self._must_clear(slot)):
             return Erase(slot=len(self._slots) - 1, message_id=self._slots[-1].message_id)
         nonce, piece = self.nonce, self._pieces[head.parts]
@@ -224,14 +206,17 @@ class TurnSequencer:
                 text=piece.text,
                 files=piece.files,
                 buttons=piece.buttons,
+                has_stop=self._can_stop(piece),
             )
+        begun = slot if slot is not None and slot.nonce == nonce else None
         return Post(
             slot=head.cursor,
             nonce=nonce,
             text=piece.text,
             files=piece.files,
             buttons=piece.buttons,
-            since_ms=slot.at_ms if slot is not None and slot.nonce == nonce else None,
+            has_stop=self._can_stop(piece) if begun is None else begun.has_stop,
+            since_ms=None if begun is None else begun.at_ms,
             previous_id=self._slots[head.cursor - 1].message_id if head.cursor else None,
         )
 
@@ -239,7 +224,7 @@ class TurnSequencer:
         """What to journal before acting: a post must not be forgotten, the rest repeats itself."""
         if not isinstance(step, Post) or step.since_ms is not None:
             return None
-        slot = Slot(nonce=step.nonce, at_ms=now_ms)
+        slot = Slot(nonce=step.nonce, at_ms=now_ms, has_stop=step.has_stop)
         self._slots[step.slot : step.slot + 1] = [slot]
         return self._patch(put=((step.slot, slot),))
 
@@ -269,31 +254,40 @@ class TurnSequencer:
 
     def whole(self) -> Patch:
         """All that the journal must have, for one that forgot."""
-        return Patch(head=self._head, before=None, put=tuple(enumerate(self._slots)))
+        slots = tuple(enumerate(self._slots))
+        return Patch(head=self._head, before=None, put=slots, armed=self._armed)
+
+    @property
+    def _slot(self) -> Slot | None:
+        """The message that the next text goes to, where there is one."""
+        cursor = self._head.cursor
+        return self._slots[cursor] if cursor < len(self._slots) else None
 
     def _patch(
         self, *, put: tuple[tuple[int, Slot], ...] = (), drop: tuple[int, ...] = ()
     ) -> Patch:
         before, self._journaled = self._journaled, self._head
-        return Patch(head=self._head, before=before, put=put, drop=drop)
+        armed = () if before.closed else self._armed
+        return Patch(head=self._head, before=before, put=put, drop=drop, armed=armed)
 
-    def _restart(self, envelope: Envelope) -> None:
-        self._head = Head(attempt=envelope.attempt, claim=envelope.claim, past=self._past(envelope))
+    @property
+    def _armed(self) -> tuple[int, ...]:
+        """The messages of an ended reply that were left with their button to stop it."""
+        if not self._head.closed:
+            return ()
+        return tuple(slot.message_id for slot in self._slots if slot.has_stop and slot.message_id)
 
-    def _past(self, envelope: Envelope) -> tuple[str, ...]:
-        head = self._head
-        edition = _edition(head.attempt, head.claim)
-        if head.attempt == 0 or edition == _edition(envelope.attempt, envelope.claim):
-            return head.past
-        return (*head.past, edition)[-MAX_PAST:]
+    def _can_stop(self, piece: Piece) -> bool:
+        """Whether the next message carries the button that stops the turn."""
+        is_end = self._goal is None or isinstance(self._goal.event, TurnDone | TurnFailed)
+        if is_end or piece.buttons or not self._may_go_on:
+            return False
+        return not any(slot.has_stop for slot in self._slots[: self._head.cursor])
 
     def _begin_segment(self, envelope: Envelope, pieces: tuple[Piece, ...], upto: int) -> None:
         head = self._head
-        is_other_edition = (envelope.attempt, envelope.claim) != (head.attempt, head.claim)
-        if is_other_edition and envelope.seq == 1:
-            self._restart(envelope)
-        elif is_other_edition:
-            self._adopt(envelope)
+        is_new_edition = not is_of(head, envelope) and envelope.seq == 1
+        self._head = restarted(head, envelope) if is_new_edition else adopted(head, envelope)
         if envelope.seq > self._head.seq:
             self.has_gap = envelope.seq > self._head.seq + 1
             self._head = msgspec.structs.replace(self._head, upto=upto)
@@ -302,10 +296,10 @@ class TurnSequencer:
     def _begin_preview(self, envelope: Envelope, pieces: tuple[Piece, ...]) -> None:
         """Shows it where the next segment will stand: the cursor stays before it."""
         head = self._head
-        if (envelope.attempt, envelope.claim) != (head.attempt, head.claim):
+        if not is_of(head, envelope):
             if envelope.seq:
                 return  # of an attempt whose segments are missing: whatever comes next knows more
-            self._restart(envelope)
+            self._head = restarted(head, envelope)
         elif envelope.seq != head.seq or head.parts or head.upto:
             return
         self._begin(envelope, pieces)
@@ -313,21 +307,9 @@ class TurnSequencer:
     def _begin_terminal(self, envelope: Envelope, pieces: tuple[Piece, ...], count: int) -> None:
         # A worker that dies after a tool ran leaves its text: the terminal event of a later
         # attempt ends what is shown, only `AttemptSuperseded` and a first segment make it void.
-        self._adopt(envelope)
+        self._head = adopted(self._head, envelope)
         self.has_gap = count > self._head.seq
         self._begin(envelope, pieces)
-
-    def _adopt(self, envelope: Envelope) -> None:
-        head = self._head
-        if (envelope.attempt, envelope.claim) == (head.attempt, head.claim):
-            return
-        self._head = Head(  # without what was begun of the other one
-            attempt=envelope.attempt,
-            claim=envelope.claim,
-            seq=head.seq,
-            cursor=head.cursor,
-            past=self._past(envelope),
-        )
 
     def _begin(self, envelope: Envelope, pieces: tuple[Piece, ...]) -> None:
         self._goal = envelope
@@ -351,8 +333,11 @@ class TurnSequencer:
     def _settle_rewrite(self, step: Rewrite, outcome: Sent | Refused) -> Patch | None:
         if isinstance(outcome, Sent):
             self._leave_run(is_shown=False)
+            old = self._slots[step.slot]
+            slot = msgspec.structs.replace(old, has_stop=step.has_stop)
+            self._slots[step.slot] = slot
             self._advance(cursor=step.slot + 1)
-            return self._patch()
+            return self._patch(put=((step.slot, slot),) if slot != old else ())
         if outcome.refusal is Refusal.CONTENT:
             # The text is refused, its place is not: the next text takes it.
             self._advance(cursor=step.slot)

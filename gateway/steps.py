@@ -11,6 +11,7 @@ from hashlib import blake2b
 import msgspec
 
 from gateway.front import Button, OutgoingFile
+from shared.turns import Route
 
 NONCE_HASH_BYTES = 15
 """120 bits are 24 characters of base32, and Discord takes 25."""
@@ -40,11 +41,15 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of the reply. Without `message_id` it is being sent since `at_ms`."""
+    """One message of the reply. Without `message_id` it is being sent since `at_ms`.
+
+    `has_stop`: it was sent with the button that stops the turn, or is being sent with it.
+    """
 
     nonce: str
     at_ms: int
     message_id: int | None = None
+    has_stop: bool = False
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,13 +92,23 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     """What the journal must change, in one write. `drop` is the number of a slot that is gone.
 
     `before` is the head that the journal has, unless its server forgot; None puts this in the place
-    of whatever is there.
+    of whatever is there. `armed` are the messages of a reply that ends with this, which still have
+    their button to stop it.
     """
 
     head: Head
     before: Head | None
     put: tuple[tuple[int, Slot], ...] = ()
     drop: tuple[int, ...] = ()
+    armed: tuple[int, ...] = ()
+
+
+class Armed(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of a reply that has ended, whose button to stop it is still to be taken away."""
+
+    turn_id: str
+    route: Route
+    message_ids: tuple[int, ...]
 
 
 class Written(StrEnum):
@@ -107,26 +122,31 @@ class Written(StrEnum):
 
 
 class Post(msgspec.Struct, frozen=True, kw_only=True):
-    """Send a new message. `since_ms` is set when an earlier send of it may have arrived."""
+    """Send a new message. `since_ms` is set when an earlier send of it may have arrived.
+
+    `has_stop`: with the button that stops the turn, which whoever sends it makes.
+    """
 
     slot: int
     nonce: str
     text: str
     files: tuple[OutgoingFile, ...] = ()
     buttons: tuple[Button, ...] = ()
+    has_stop: bool = False
     since_ms: int | None = None
     previous_id: int | None = None
     """The message before it in this reply: history after it is where a lost one would be."""
 
 
 class Rewrite(msgspec.Struct, frozen=True, kw_only=True):
-    """Replace what a message shows that a void attempt left."""
+    """Replace what a message shows that a void attempt left, or a preview."""
 
     slot: int
     message_id: int
     text: str
     files: tuple[OutgoingFile, ...] = ()
     buttons: tuple[Button, ...] = ()
+    has_stop: bool = False
 
 
 class Erase(msgspec.Struct, frozen=True, kw_only=True):

@@ -61,6 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How tables are shown in Discord: `image` (drawn, with a button for the source) or `text`."""
     messages_per_turn: int = 20
     """What is beyond so many messages of one reply goes into a file."""
+    stop_button: bool = True
+    """A button below a running reply in Discord that stops it; `/stop` does the same without."""
     console_token: str | None = None
     """What the console asks visitors for; needed where it listens beyond loopback."""
     provider: str = "rehearsal"

@@ -110,6 +110,10 @@ class Keys:
         """The gateway's write-ahead journal of a turn (hash)."""
         return f"{self.prefix}j:{turn_id}"
 
+    def armed(self, partition: int) -> str:
+        """Ended replies whose button to stop them is still to be taken away (hash by turn)."""
+        return f"{self.prefix}armed:{partition}"
+
     def fault(self, report_id: str) -> str:
         """The redacted snippet of a report with the scope that may open it (string)."""
         return f"{self.prefix}fault:{report_id}"

@@ -53,7 +53,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     source (at most 64 KiB) and `fallback` the same as messages of at most 2,000 code points.
     `joint` is the white space between this text and the one before it, for a front that shows both
     in one message; None where they must stay apart. With `picture`, a `file` is the picture that is
-    kept under this name, and has no text of its own.
+    kept under this name, and has no text of its own. `is_last`: nothing of the reply follows it, as
+    far as its worker can see; the turn's end says so for sure.
     """
 
     turn_id: str
@@ -67,6 +68,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     fallback: tuple[str, ...] = ()
     joint: str | None = None
     picture: str | None = None
+    is_last: bool = False
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):

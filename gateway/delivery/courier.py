@@ -113,6 +113,14 @@ class Courier:
         """Waits for the right to one request, before it is decided what the request says."""
         await self._budget.permit(rank)
 
+    async def may(self, rank: Rank) -> bool:
+        """Whether one request may be made now; it is counted if so."""
+        return await self._budget.may(rank)
+
+    async def disarm(self, route: Route, message_id: int) -> Outcome:
+        """Takes the buttons of a message away, by one request, whose right was had before."""
+        return await self._voice_of(route).disarm(route.channel_id, message_id)
+
     async def carry(
         self, letter: Letter, confirm: Callable[[], Awaitable[None]]
     ) -> Sent | Refused | None:

@@ -13,6 +13,7 @@ import logging
 
 from gateway.delivery.lanes import Lanes, Pace, until
 from gateway.delivery.ports import EnvelopeSource, Journal, Leadership
+from gateway.delivery.stop_buttons import StopButtons
 from gateway.delivery.surroundings import Surroundings
 from gateway.delivery.turns import RETRY_STORE_S, LeaseLost, TurnDelivery
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
@@ -98,7 +99,9 @@ class PartitionDelivery:
                 logger.debug("delivery.renewal_waits", extra={"partition": self._partition})
 
     async def _consume(self, group: asyncio.TaskGroup, stop: asyncio.Event, drain_s: float) -> None:
-        turns = TurnDelivery(self._journal, self._lease, self._around)
+        buttons = StopButtons(self._journal, self._around, group)
+        await buttons.begin()
+        turns = TurnDelivery(self._journal, self._lease, self._around, buttons)
         lanes = Lanes(group, self._source, turns, self._pace)
         self._source.rewind()
         while not stop.is_set():
@@ -113,3 +116,4 @@ class PartitionDelivery:
                 if not await lanes.put(envelope, stop):
                     break
         await lanes.drain(drain_s)
+        buttons.end()

@@ -7,7 +7,7 @@ be repeated.
 
 from typing import Protocol
 
-from gateway.steps import JournalRecord, Patch, Written
+from gateway.steps import Armed, JournalRecord, Patch, Written
 from shared.failures import ErrorReport
 from shared.segments import Envelope
 
@@ -73,8 +73,16 @@ class Journal(Protocol):
         """The record of a turn, None if it was never delivered to."""
         ...
 
-    async def write(self, turn_id: str, patch: Patch) -> Written:
-        """Writes a patch in one step."""
+    async def write(self, turn_id: str, patch: Patch, armed: Armed | None = None) -> Written:
+        """Writes a patch in one step, with the buttons that the reply ends with."""
+        ...
+
+    async def armed(self) -> list[Armed]:
+        """The ended replies of the partition whose button to stop them is not taken away yet."""
+        ...
+
+    async def disarmed(self, turn_id: str) -> None:
+        """Nothing is left to take away of a reply."""
         ...
 
 

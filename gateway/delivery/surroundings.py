@@ -19,7 +19,10 @@ MAX_MESSAGES: Final = 20
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What all partitions of a gateway share. `new_report_id` and `clock` are the outside world."""
+    """What all partitions of a gateway share. `new_report_id` and `clock` are the outside world.
+
+    `shows_stop`: whether a running reply has a button to stop it.
+    """
 
     couriers: Mapping[Front, Courier]
     reporter: Reporter
@@ -31,3 +34,4 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     painter: TablePainter
     channels: BlockedChannels
     max_messages: int = MAX_MESSAGES
+    shows_stop: bool = True

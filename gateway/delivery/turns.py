@@ -15,11 +15,12 @@ from gateway.delivery.courier import Letter
 from gateway.delivery.pieces import otherwise, with_file, with_picture
 from gateway.delivery.ports import Journal, Leadership
 from gateway.delivery.reports import delivery_failure
+from gateway.delivery.stop_buttons import StopButtons, carries, with_stop
 from gateway.delivery.surroundings import Surroundings
 from gateway.front import Refusal, Refused, Sent
 from gateway.notices import SHOW_SOURCE, unknown_notes
 from gateway.sequencer import TurnSequencer
-from gateway.steps import Erase, Patch, Piece, Post, Rewrite, Step, Written
+from gateway.steps import Armed, Erase, Patch, Piece, Post, Rewrite, Step, Written
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.failures import Fault
 from shared.segments import Envelope, SegmentPreview, TurnDone, TurnFailed
@@ -55,9 +56,13 @@ class TurnDelivery:
         journal: the partition's journal, fenced by its lease.
         lease: the leadership of the partition.
         around: what all partitions share.
+        buttons: who takes away what can be pressed below ended replies.
     """
 
-    def __init__(self, journal: Journal, lease: Leadership, around: Surroundings) -> None:
+    def __init__(
+        self, journal: Journal, lease: Leadership, around: Surroundings, buttons: StopButtons
+    ) -> None:
+        self._buttons = buttons
         self._journal = journal
         self._lease = lease
         self._around = around
@@ -130,7 +135,13 @@ class TurnDelivery:
         if self._is_stale(turn, lane):
             return 1
         run = await self._chooser.choose(turn, lane)
-        patch = turn.feed(envelope, run.pieces, upto=run.upto, is_partial=run.is_partial)
+        patch = turn.feed(
+            envelope,
+            run.pieces,
+            upto=run.upto,
+            is_partial=run.is_partial,
+            may_go_on=carries(self._around, lane.waiting),
+        )
         if patch is not None:
             self._log_unknown_notes(envelope)
             await self._write(turn, envelope, patch)
@@ -210,7 +221,7 @@ class TurnDelivery:
         now_s = self._around.clock.now_s()
         await self._write(turn, envelope, turn.intent(step, int(now_s * 1000)))
         letter = Letter(
-            step=step,
+            step=step if isinstance(step, Erase) else with_stop(self._around, step, envelope),
             route=envelope.route,
             expires_s=_appended_s(envelope) + DEADLINE_S,
             is_notice=isinstance(envelope.event, TurnDone | TurnFailed),
@@ -311,13 +322,21 @@ class TurnDelivery:
     async def _write(self, turn: TurnSequencer, envelope: Envelope, patch: Patch | None) -> None:
         if patch is None:
             return
-        written = await self.stored(lambda: self._journal.write(envelope.turn_id, patch))
+        turn_id, armed = envelope.turn_id, None
+        if patch.armed:
+            armed = Armed(turn_id=turn_id, route=envelope.route, message_ids=patch.armed)
+        written = await self.stored(lambda: self._journal.write(turn_id, patch, armed))
+        if written is Written.FENCED and await self.stored(self._lease.keep):
+            # A server without memory knew of no leader. Nobody else led: what is known here holds.
+            written = Written.FORGOTTEN
         if written is Written.FORGOTTEN:
-            logger.warning("delivery.journal_forgotten", extra={"turn_id": envelope.turn_id})
+            logger.warning("delivery.journal_forgotten", extra={"turn_id": turn_id})
             whole = turn.whole()
-            written = await self.stored(lambda: self._journal.write(envelope.turn_id, whole))
+            written = await self.stored(lambda: self._journal.write(turn_id, whole, armed))
         if written is not Written.DONE:
             raise LeaseLost
+        if armed is not None:
+            self._buttons.take(armed)
 
     def _is_blocked(self, envelope: Envelope) -> bool:
         route, now_s = envelope.route, self._around.clock.now_s()

@@ -16,12 +16,11 @@ import time
 from collections.abc import AsyncIterator
 from hashlib import blake2b
 from itertools import count
-from types import MappingProxyType
 from typing import Final
 
 from redis.asyncio import Redis
 
-from gateway.front import Rank
+from gateway.front import SHARES, Rank
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.errors import StoreFull, StoreUnavailable
@@ -36,16 +35,6 @@ SMOOTH_S: Final = 2
 """A burst of a moment is no load: the rate is one of some seconds."""
 MAX_WAIT_S: Final = 1.0
 """The bucket is full again after a second; longer waits are never right."""
-SHARES: Final = MappingProxyType(
-    {
-        Rank.FIRST: 1.0,
-        Rank.NOTICE: 0.98,
-        Rank.FURTHER: 0.94,
-        Rank.EDIT: 0.86,
-        Rank.TYPING: 0.6,
-    }
-)
-"""How full the second may be for a rank: what is above it is kept for better ones."""
 
 
 def bot_name(token: str) -> str:

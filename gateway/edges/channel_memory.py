@@ -144,6 +144,10 @@ class RememberingVoice:
                 await self._memory.said(self._route, message_id, text)
         return outcome
 
+    async def disarm(self, channel_id: int, message_id: int) -> Outcome:
+        """Takes away what can be pressed: nothing is said by it."""
+        return await self._voice.disarm(channel_id, message_id)
+
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         """Deletes a message."""
         outcome = await self._voice.delete(channel_id, message_id)

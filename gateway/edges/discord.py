@@ -213,6 +213,15 @@ class DiscordFront:
 
         return await self.ask(patch)
 
+    async def disarm(self, channel_id: int, message_id: int) -> Outcome:
+        """Takes away what can be pressed below a message; the request names no text."""
+
+        async def strip(rest: hikari.api.RESTClient) -> Sent:
+            await rest.edit_message(channel_id, message_id, components=None)
+            return Sent(message_id=message_id)
+
+        return await self.ask(strip)
+
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         """Deletes a message."""
 

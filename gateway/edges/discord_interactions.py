@@ -10,11 +10,12 @@ twice: an answer whose fate is unknown is left.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, assert_never
 
 import hikari
 from hikari.impl import (
+    MessageActionRowBuilder,
     ModalActionRowBuilder,
     TextDisplayComponentBuilder,
     TextInputBuilder,
@@ -194,6 +195,46 @@ class DiscordAnswers:
 
         await self._try(call, FIRST_S)
 
+    async def hold(self) -> None:
+        """Answers first, for the press of a button: the message stays as it is for now."""
+
+        async def call() -> int:
+            await self._respond(hikari.ResponseType.DEFERRED_MESSAGE_UPDATE)
+            return 0
+
+        await self._try(call, FIRST_S)
+
+    async def unbutton(self) -> None:
+        """Takes the button that was pressed off its message, first or after `hold`.
+
+        Its text is not named, so that it stays. A message without such a button is left alone.
+        """
+        pressed = self._interaction
+        if not isinstance(pressed, hikari.ComponentInteraction):
+            return
+        left = _without(pressed.message.components, pressed.custom_id)
+        if left is None:
+            return
+
+        async def first() -> int:
+            await self._rest.create_interaction_response(
+                pressed.id,
+                pressed.token,
+                hikari.ResponseType.MESSAGE_UPDATE,
+                components=left or None,
+            )
+            self._first = hikari.ResponseType.MESSAGE_UPDATE
+            return 0
+
+        async def later() -> int:
+            await self._rest.edit_interaction_response(
+                pressed.application_id, pressed.token, components=left or None
+            )
+            return 0
+
+        is_first = self._first is None
+        await self._try(first if is_first else later, FIRST_S if is_first else LATER_S)
+
     async def whisper(self, text: str, *, files: tuple[OutgoingFile, ...] = ()) -> None:
         """Tells this person alone, first or later."""
         content = text or hikari.UNDEFINED
@@ -285,6 +326,30 @@ class DiscordAnswers:
             outcome = outcome_of(exc)
             logger.info("discord.answer_failed", extra={"error": type(exc).__name__})
             return outcome
+
+
+def _without(
+    rows: Sequence[hikari.PartialComponent], custom_id: str
+) -> list[hikari.api.ComponentBuilder] | None:
+    """The rows of a message without a button; None where it has none of that name."""
+    left: list[hikari.api.ComponentBuilder] = []
+    is_found = False
+    for row in rows:
+        if not isinstance(row, hikari.ActionRowComponent):
+            continue
+        made = MessageActionRowBuilder()
+        for part in row.components:
+            if not isinstance(part, hikari.ButtonComponent) or part.custom_id is None:
+                continue
+            if part.custom_id == custom_id:
+                is_found = True
+                continue
+            made.add_interactive_button(
+                hikari.ButtonStyle.SECONDARY, part.custom_id, label=part.label or hikari.UNDEFINED
+            )
+        if made.components:
+            left.append(made)
+    return left if is_found else None
 
 
 def _row_of(field: Field) -> ModalActionRowBuilder:

@@ -188,6 +188,28 @@ class PersonaVoice:
             channel_id, message_id, text, is_notice=is_notice, files=files, buttons=buttons
         )
 
+    async def disarm(self, channel_id: int, message_id: int) -> Outcome:
+        """Takes away what can be pressed below a message, whoever of the two posted it."""
+        hook = await self._voices.hook_of(self._route)
+        if isinstance(hook, Unavailable):
+            return hook
+        if hook is not None:
+
+            async def strip(rest: hikari.api.RESTClient) -> Sent:
+                await rest.edit_webhook_message(
+                    hook.id,
+                    hook.token,
+                    message_id,
+                    thread=hook.thread_id or hikari.UNDEFINED,
+                    components=None,
+                )
+                return Sent(message_id=message_id)
+
+            outcome = await self._front.ask(strip)
+            if not (_is_lost(outcome) or _is_gone(outcome)):
+                return outcome
+        return await self._front.disarm(channel_id, message_id)
+
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         """Deletes a message, whoever of the two posted it."""
         hook = await self._voices.hook_of(self._route)

@@ -131,6 +131,11 @@ class LocalFront:
             return Unavailable(reason="store")
         return Sent(message_id=message_id) if done else Refused(refusal=Refusal.GONE)
 
+    async def disarm(self, channel_id: int, message_id: int) -> Outcome:
+        """Nothing can be pressed here."""
+        del channel_id
+        return Sent(message_id=message_id)
+
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         """Deletes a message."""
         try:

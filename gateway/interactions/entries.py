@@ -40,7 +40,7 @@ def entries(
         (command, STOP): Entry(act=turns.stop),
         (command, RETRY): Entry(act=turns.retry),
         (command, CONTINUE): Entry(act=turns.go_on),
-        (button, STOP): Entry(act=turns.stop_one),
+        (button, STOP): Entry(act=turns.stop_one, waits=False),
         (button, RETRY): Entry(act=turns.retry_one),
         (button, CONTINUE): Entry(act=turns.go_on_one),
         (button, ERROR): Entry(act=details.full_error, waits=False),

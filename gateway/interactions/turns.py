@@ -5,15 +5,22 @@ names is only a turn's id: whether it exists, whose it is and what may be done i
 a forged id gives nothing that a command would not.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from gateway.asks import Again, Answers, Ask, TurnSeen
 from gateway.interactions.permissions import Act, may
 from gateway.interactions.ports import Turns
+from shared.errors import StoreFull, StoreUnavailable
 from shared.i18n import Texts
 
 ALL: Final = "all"
+PRESS_BUDGET_S: Final = 1.5
+"""An answer that changes the message must be the first, within three seconds: half of them."""
+
+_OVER: Final = frozenset({"ask.stopped", "ask.is_over"})
+"""What is said where a button Stop has nothing to do any more."""
 
 _RETRIED: Final = {
     Again.STARTED: "ask.retried",
@@ -31,9 +38,11 @@ class TurnDesk:
     Args:
         turns: the turns of the cell.
         texts: the catalogs.
+        budget_s: how long the first answer to a press may wait for them.
     """
 
-    def __init__(self, turns: Turns, texts: Texts) -> None:
+    def __init__(self, turns: Turns, texts: Texts, *, budget_s: float = PRESS_BUDGET_S) -> None:
+        self._budget_s = budget_s
         self._turns = turns
         self._texts = texts
 
@@ -54,11 +63,32 @@ class TurnDesk:
         await self._say(ask, answers, "ask.stopped" if stopped else "ask.nothing_runs")
 
     async def stop_one(self, ask: Ask, answers: Answers) -> None:
-        """The button Stop."""
-        seen = await self._permitted(ask, answers, Act.STOP)
-        if seen is not None:
-            was_running = not seen.is_over and await self._turns.stop(seen.turn_id)
-            await self._say(ask, answers, "ask.stopped" if was_running else "ask.is_over")
+        """The button Stop. Acknowledges by itself: the first answer takes the button away.
+
+        So one that was left below a reply that has ended goes, whoever presses it.
+        """
+        try:
+            async with asyncio.timeout(self._budget_s):
+                key = await self._stop_one(ask)
+        except (TimeoutError, StoreUnavailable, StoreFull):
+            await answers.hold()
+            key = await self._stop_one(ask)
+        if key in _OVER:
+            await answers.unbutton()
+        await self._say(ask, answers, key)
+
+    async def _stop_one(self, ask: Ask) -> str:
+        """Stops what a button names; what is said of it. It may be done twice."""
+        seen = await self._turns.look(ask.argument)
+        if seen is None:
+            return "ask.is_over"  # so long ago that its record is gone
+        if seen.owned.channel_id != ask.caller.channel_id:
+            return "ask.gone"
+        if seen.is_over:
+            return "ask.is_over"
+        if not may(Act.STOP, ask.caller, seen.owned):
+            return "ask.forbidden"
+        return "ask.stopped" if await self._turns.stop(seen.turn_id) else "ask.is_over"
 
     async def retry(self, ask: Ask, answers: Answers) -> None:
         """`/retry`: the last turn of the channel that failed and that this person may retry."""

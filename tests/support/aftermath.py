@@ -4,6 +4,7 @@ Comes in: a `Scene` whose turns have all ended. Goes out: records and timelines 
 the channels show and showed, rows, logs, exits, and what lies about in Redis.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from sqlalchemy import func, select
@@ -35,6 +36,10 @@ LASTING = tuple(
 """What `shared.keys` says of itself that it has none."""
 
 
+BUTTON_S = 10.0
+"""How long a button may outlive its reply, once Discord takes requests again."""
+
+
 async def history_of(scene: Scene) -> History:
     """What happened in a scenario, once all is quiet."""
     channels = list(dict.fromkeys(prompt.channel for prompt in scene.prompts))
@@ -55,7 +60,22 @@ async def history_of(scene: Scene) -> History:
         leaks=_leaks(scene),
         silences_s=[s for channel in channels for s in silences(films[channel])],
         silence_s=scene.silence_s,
+        armed=await _armed(scene, channels),
     )
+
+
+async def _armed(scene: Scene, channels: list[int]) -> list[str] | None:
+    """Whose buttons to stop them are still there; they get a moment to go."""
+    clock = asyncio.get_running_loop().time
+    until_s = clock() + BUTTON_S
+    while True:
+        found = [await scene.talk.armed(channel) for channel in channels]
+        if None in found:
+            return None
+        left = [turn_id for turn_ids in found for turn_id in turn_ids or ()]
+        if not left or clock() >= until_s:
+            return left
+        await asyncio.sleep(0.05)
 
 
 async def _story(scene: Scene, prompt: Prompt) -> TurnStory:

@@ -20,7 +20,7 @@ from gateway.front import (
     ShownMessage,
     Unavailable,
 )
-from gateway.steps import Head, JournalRecord, Patch, Slot, Written
+from gateway.steps import Armed, Head, JournalRecord, Patch, Slot, Written
 from shared.errors import StoreUnavailable
 from shared.failures import ErrorReport
 from shared.segments import Envelope
@@ -43,6 +43,7 @@ class MemoryFront:
         self.nonces: dict[str, int] = {}
         self.script: list[Outcome | None] = []
         self.loses_answers = 0
+        self.disarmings: list[Outcome] = []
         self.requests: list[str] = []
         self.taken: list[Prompt] = []
         self.typed: list[int] = []
@@ -86,6 +87,17 @@ class MemoryFront:
             )
 
         return await self._one_at_a_time(channel_id, act)
+
+    async def disarm(self, channel_id: int, message_id: int) -> Outcome:
+        """Beside what else goes on in the channel: it is no text."""
+        self.requests.append("disarm")
+        if message_id not in self.channels.get(channel_id, {}):
+            return Refused(refusal=Refusal.GONE, status=404, code=10008)
+        if self.disarmings:
+            return self.disarmings.pop(0)
+        old = self.channels[channel_id][message_id]
+        self.channels[channel_id][message_id] = msgspec.structs.replace(old, buttons=())
+        return Sent(message_id=message_id)
 
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         return await self._one_at_a_time(channel_id, lambda: self._delete(channel_id, message_id))
@@ -175,6 +187,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self.heads: dict[str, Patch] = {}
         self.slots: dict[str, dict[int, Slot]] = {}
+        self.left: dict[str, Armed] = {}
         self.writes = 0
         self.absent = 0
         self.is_fenced = False
@@ -188,7 +201,14 @@ class MemoryJournal:
             head=self.heads[turn_id].head, slots=tuple(slots[key] for key in sorted(slots))
         )
 
-    async def write(self, turn_id: str, patch: Patch) -> Written:
+    async def armed(self) -> list[Armed]:
+        self._check()
+        return list(self.left.values())
+
+    async def disarmed(self, turn_id: str) -> None:
+        self.left.pop(turn_id, None)
+
+    async def write(self, turn_id: str, patch: Patch, armed: Armed | None = None) -> Written:
         self._check()
         if self.is_fenced:
             return Written.FENCED
@@ -200,6 +220,8 @@ class MemoryJournal:
             if known not in (patch.before, patch.head):
                 return Written.FORGOTTEN
         self.writes += 1
+        if armed is not None:
+            self.left[turn_id] = armed
         self.heads[turn_id] = patch
         slots = self.slots.setdefault(turn_id, {})
         slots.update(dict(patch.put))

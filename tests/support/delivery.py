@@ -47,17 +47,21 @@ class Bench:
         self.channels = BlockedChannels()
         self.budget = MemoryBudget(self.clock)
         self.max_messages = 20
+        self.shows_stop = True
+        self.fronts: tuple[Front, ...] = (Front.LOCAL,)
 
-    def partition(self) -> PartitionDelivery:
-        courier = Courier(
+    def courier(self) -> Courier:
+        return Courier(
             self.front,
             clock=self.clock,
             echoes=Echoes(),
             jitter=lambda: 1.0,
             budget=self.budget,
         )
+
+    def partition(self) -> PartitionDelivery:
         around = Surroundings(
-            couriers={Front.LOCAL: courier},
+            couriers=dict.fromkeys(self.fronts, self.courier()),
             reporter=self.reporter,
             fleet=self.fleet,
             typing=self.typing,
@@ -67,6 +71,7 @@ class Bench:
             painter=self.painter,
             channels=self.channels,
             max_messages=self.max_messages,
+            shows_stop=self.shows_stop,
         )
         return PartitionDelivery(
             0,

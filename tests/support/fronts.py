@@ -4,7 +4,7 @@ Comes in: prompts. Goes out: what a channel shows, and what it showed at every m
 """
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 from redis.asyncio import Redis
@@ -50,6 +50,10 @@ class Talk(Protocol):
         """The bot's messages, oldest first."""
         ...
 
+    async def armed(self, channel: int) -> list[str] | None:
+        """The turns that a button below a message would stop; None where there are no buttons."""
+        ...
+
     async def film(self, channel: int) -> list[Frame]:
         """Everything that happened in a channel. Words: `asked`, `sign`, `posted`, `changed`."""
         ...
@@ -83,6 +87,9 @@ class LocalTalk:
 
     async def shown(self, channel: int) -> list[str]:
         return [m.text for m in await self._channel.messages(channel) if m.is_bot]
+
+    async def armed(self, channel: int) -> list[str] | None:
+        return None
 
     async def film(self, channel: int) -> list[Frame]:
         frames: list[Frame] = []
@@ -133,6 +140,15 @@ class DiscordTalk:
 
     async def shown(self, channel: int) -> list[str]:
         return [message.content for message in self.discord.replies(channel)]
+
+    async def armed(self, channel: int) -> list[str] | None:
+        return [
+            custom_id.removeprefix("stop:")
+            for message in self.discord.replies(channel)
+            for row in message.components
+            for part in cast("list[dict[str, Any]]", row["components"])
+            if (custom_id := str(part["custom_id"])).startswith("stop:")
+        ]
 
     async def film(self, channel: int) -> list[Frame]:
         moments = [(at_s, "asked") for at_s in self._asked.get(channel, [])]

@@ -51,7 +51,8 @@ class History(msgspec.Struct, kw_only=True):
     `moments` are moments at which a channel showed something wrong; `peaks` the most that ran at
     once by guild or key, with `caps` beside it; `recoveries_s` from a deed to its repair, and
     `silences_s` from a prompt to the first sign. `exits` are processes that ended by themselves,
-    `leaks` private texts in logs, `left` what lies about when all is quiet.
+    `leaks` private texts in logs, `left` what lies about when all is quiet, `armed` the ended turns
+    that a button in the channel would still stop, a while after all was quiet.
     """
 
     turns: list[TurnStory] = msgspec.field(default_factory=list)
@@ -65,6 +66,7 @@ class History(msgspec.Struct, kw_only=True):
     leaks: list[str] | None = None
     silences_s: list[float] = msgspec.field(default_factory=list)
     silence_s: float = 0.0
+    armed: list[str] | None = None
 
 
 Wrong = list[str] | None
@@ -213,6 +215,13 @@ def soon_a_sign(history: History) -> Wrong:
     ]
 
 
+def no_dead_button(history: History) -> Wrong:
+    """P11: no reply keeps its button to stop it once it has ended."""
+    if history.armed is None:
+        return None
+    return [f"{turn_id} has ended, and can still be stopped" for turn_id in history.armed]
+
+
 PROMISES: dict[str, Callable[[History], Wrong]] = {
     "P1": one_end,
     "P2": whole_replies,
@@ -224,6 +233,7 @@ PROMISES: dict[str, Callable[[History], Wrong]] = {
     "P8": failures_recorded,
     "P9": nothing_leaks,
     "P10": soon_a_sign,
+    "P11": no_dead_button,
 }
 
 

@@ -28,7 +28,7 @@ from shared.edges.redis import connect
 from shared.failures import FaultDetails
 from shared.keys import Keys
 from shared.segments import TurnDone, TurnFailed
-from shared.turns import CredentialSource, Front, Route, TurnRequest
+from shared.turns import CredentialSource, Front, Route, Speaker, TurnRequest
 from shared.wire import decode_turn_request
 from tests.support.discord import running_discord
 from tests.support.gateway import segment_of
@@ -115,6 +115,7 @@ class Town:
         direct: bool = False,
         end: TurnDone | TurnFailed | None = None,
         user: User | None = None,
+        speaker: Speaker | None = None,
     ) -> str:
         """A turn of ann, admitted; with `end` it has ended like that."""
         self._turns += 1
@@ -124,6 +125,7 @@ class Town:
             channel_id=self.direct if direct else self.channel,
             user_id=(user or self.ann).id,
             guild_id=None if direct else self.guild.id,
+            speaker=speaker,
         )
         request = msgspec.structs.replace(request, route=route)
         self._requests[request.turn_id] = request

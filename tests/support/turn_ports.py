@@ -214,6 +214,11 @@ class RememberingOutbox:
     def texts(self) -> list[str]:
         return [segment.text for segment in self.segments]
 
+    @property
+    def unmarked(self) -> list[Segment]:
+        """The segments as the rooms made them: the mark of the last one is the driver's."""
+        return [msgspec.structs.replace(segment, is_last=False) for segment in self.segments]
+
 
 class KeepingReporter:
     """A reporter that keeps its reports."""

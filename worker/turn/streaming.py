@@ -19,6 +19,7 @@ from shared.logs import fields
 from shared.messages import TextBlock, ThinkingBlock
 from shared.quotes import without_quotes
 from shared.segments import Segment, SegmentKind
+from worker.chunks.types import DoneChunk
 from worker.failures.classify import classify, error_of
 from worker.providers.building import build_request
 from worker.providers.quirks import is_custom, resolve
@@ -146,7 +147,7 @@ class AttemptStream:
         finally:
             alarm.cancel()
             stop.remove_done_callback(alarm.ring)
-        await self._send(attempt, attempt.pipeline.flush())
+        await self._send(attempt, _ended(attempt, attempt.pipeline.flush()))
         _log_diagnostics(attempt)
         # Stopped while nobody took the last segments: what is shown is not the whole answer.
         return Stopped() if attempt.is_cut else attempt.result()
@@ -213,6 +214,17 @@ class AttemptStream:
             custom_endpoint=is_custom(resolve(attempt.target.provider)),
             now_s=self._clock.epoch_ms() / 1000,
         )
+
+
+def _ended(attempt: Attempt, segments: list[Segment]) -> list[Segment]:
+    """The last segments of an answer, marked where nothing follows: a front need not wait to know.
+
+    A failure is no such end: the next attempt says it anew.
+    """
+    is_whole = isinstance(attempt.pipeline.end, DoneChunk) and not attempt.pipeline.goes_on
+    if not segments or not is_whole:
+        return segments
+    return [*segments[:-1], msgspec.structs.replace(segments[-1], is_last=True)]
 
 
 def _without_prompts(result: AttemptResult, question: ModelRequest) -> AttemptResult:

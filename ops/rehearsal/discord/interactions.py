@@ -268,7 +268,7 @@ class Interactions:
             raise Refusal(404, 10008, "Unknown Message")
         content = data.get("content")
         asked.message = self._world.edit(
-            self._bot.id, asked.channel_id, asked.message.id,
+            asked.message.author_id, asked.channel_id, asked.message.id,
             None if content is None else str(content), components=_components(data),
         )  # fmt: skip
         payload = message_json(asked.message, self._world)

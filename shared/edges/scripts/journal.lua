@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 -- Writes a patch into the journal of a turn, for the gateway that leads its partition.
 --
--- KEYS: journal, lease of the partition, its last leader
+-- KEYS: journal, lease of the partition, its last leader, its ended replies that still have buttons
 -- ARGV: owner, ttl ms, the head that was written last (JSON, '' for none, '*' replaces everything),
---       head (JSON), number of slots to put, then slot and JSON of each, then slots to drop
+--       head (JSON), turn id, what it ends with of buttons (JSON, '' for none), number of slots to
+--       put, then slot and JSON of each, then slots to drop
 -- Answers: done; fenced: the lease is another's; forgotten: another head was written last, because
 --          the server lost its last moments, and slots with them
 -- Sent twice: the second finds its own head and writes the same.
@@ -17,8 +18,12 @@ else
   if known ~= ARGV[3] and known ~= ARGV[4] then return 'forgotten' end
 end
 redis.call('HSET', KEYS[1], 'head', ARGV[4])
-local last = 5 + 2 * tonumber(ARGV[5])
-for i = 6, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+if ARGV[6] ~= '' then
+  redis.call('HSET', KEYS[4], ARGV[5], ARGV[6])
+  redis.call('PEXPIRE', KEYS[4], ARGV[2])
+end
+local last = 7 + 2 * tonumber(ARGV[7])
+for i = 8, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 for i = last + 1, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 'done'

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.asyncio import Redis
 
-from gateway.edges.budget import SHARES, WINDOW_MS, RequestBudget, bot_name
+from gateway.edges.budget import WINDOW_MS, RequestBudget, bot_name
 from gateway.edges.clock import SystemClock
-from gateway.front import Rank
+from gateway.front import SHARES, Rank
 from shared.edges.redis import connect
 from shared.keys import Keys
 from tests.support.servers import RedisServer, running_server

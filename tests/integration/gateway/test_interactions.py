@@ -227,7 +227,7 @@ async def test_a_forged_custom_id_gives_nothing(server, tmp_path: Path):
     async with town(server, tmp_path) as place:
         for custom_id, answer in (
             ("retry:m404", "ask.gone"),
-            ("stop:", "ask.gone"),
+            ("stop:", "ask.is_over"),
             ("error:nothing", "modal.expired"),
             ("thoughts:m404", "ask.gone"),
             ("source:nothing", "modal.expired"),

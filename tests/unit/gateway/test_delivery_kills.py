@@ -13,7 +13,7 @@ from gateway.delivery.partition import PartitionDelivery
 from gateway.delivery.surroundings import Surroundings
 from gateway.front import Button, Outcome, OutgoingFile, OutgoingMessage, Refusal, Refused
 from gateway.notices import REST_IN_FILE, Notices
-from gateway.steps import JournalRecord, Patch, Written
+from gateway.steps import Armed, JournalRecord, Patch, Written
 from shared.i18n import load_texts
 from shared.segments import Envelope, SegmentKind
 from shared.turns import Front
@@ -198,9 +198,9 @@ class GatedJournal(MemoryJournal):
         await self.gate()
         return await super().read(turn_id)
 
-    async def write(self, turn_id: str, patch: Patch) -> Written:
+    async def write(self, turn_id: str, patch: Patch, armed: Armed | None = None) -> Written:
         await self.gate()
-        written = await super().write(turn_id, patch)
+        written = await super().write(turn_id, patch, armed)
         await self.gate()
         return written
 

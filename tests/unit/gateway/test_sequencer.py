@@ -2,8 +2,9 @@
 
 import pytest
 
+from gateway.editions import MAX_PAST
 from gateway.front import NONCE_CHARS, Refusal, Refused, Sent, Unavailable
-from gateway.sequencer import MAX_PAST, TurnSequencer
+from gateway.sequencer import TurnSequencer
 from gateway.steps import Erase, Head, JournalRecord, Piece, Post, Rewrite, Slot, Step, nonce_of
 from shared.segments import Envelope
 from tests.support.envelopes import done, failed, superseded, text
