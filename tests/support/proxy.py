@@ -130,6 +130,8 @@ class Proxy:
             while data := await source.read(65536):
                 if not is_answer and self._on_answer is not None and self._mark in data:
                     flow.marked = data
+                elif not is_answer and flow.marked:
+                    flow.marked += data  # the rest of a long request
                 elif is_answer and flow.marked and self._loses(data, flow):
                     return
                 await self._wait(flow)

@@ -33,6 +33,8 @@ from tests.support.servers import RedisServer, running_server
 SEED = int(os.environ.get("TURNFLEET_TEST_SEED", str(random.randrange(2**32))))
 """One seed for the whole run; each scenario takes it with its own name."""
 MAX_SHOWN = 20
+MOST_S = 1_800.0
+"""No scenario takes longer: one that hangs must not keep the others from their verdict."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,8 +189,9 @@ async def _played(
     wrong: tuple[str, ...] = ("the scenario broke off",)
     kept: tuple[str, ...] = ()
     try:
-        await play(scene, **more)
-        await scene.quiet()
+        async with asyncio.timeout(MOST_S):
+            await play(scene, **more)
+            await scene.quiet()
         happened = await (history_of(scene) if isinstance(scene, Scene) else scene.history())
         verdict = judged(happened)
         wrong, kept = verdict.wrong, verdict.kept

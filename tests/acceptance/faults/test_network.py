@@ -147,7 +147,8 @@ async def test_a_worker_dies_with_the_answer_to_its_claim(scene: Scene):
 
     scene.house.proxies["worker"].watch(digest_of("claim"), kill)
     prompt = await scene.ask(model="echo@60")
-    await struck.wait()
+    async with asyncio.timeout(30):
+        await struck.wait()
     await scene.recovered(prompt)
 
 
