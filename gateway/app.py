@@ -149,7 +149,10 @@ async def serve(
                 logger.info("gateway.draining")
                 for task in takers:
                     task.cancel()  # a prompt in hand is not handled, and comes again
-                await asyncio.wait([*takers, *deliverers])
+                await asyncio.wait(takers)
+                for front in fronts.values():
+                    await front.leave()  # another gateway hears what is said from here on
+                await asyncio.wait(deliverers)
                 for task in background:
                     task.cancel()
         except* ConfigError as refused:

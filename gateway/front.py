@@ -326,6 +326,10 @@ class ChannelFront(Voice, Protocol):
         """Shows the typing sign for some seconds; a failure is of no account."""
         ...
 
+    async def leave(self) -> None:
+        """Receives nothing more, so that another process can; requests go on until `close`."""
+        ...
+
     async def close(self) -> None:
         """Stops receiving and ends `events`."""
         ...

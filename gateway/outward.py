@@ -28,6 +28,7 @@ from gateway.edges.discord_voices import Voices
 from gateway.edges.local import LocalFront
 from gateway.edges.metering import MeteredSource
 from gateway.edges.operators import OperatorsChannel
+from gateway.edges.shard_leases import RedisShards
 from gateway.edges.store import GatewayFleet, PartitionLease, RedisJournal, RedisMarks
 from gateway.edges.table_image import NoPainter, PoolPainter, find_fonts
 from gateway.front import Boundless, Budget, ChannelFront, Voice
@@ -203,6 +204,12 @@ class Outward:
             fronts[Front.DISCORD] = DiscordFront(
                 _options(settings, settings.discord_token),
                 RedisMarks(shared.redis, shared.keys),
+                RedisShards(
+                    shared.redis,
+                    shared.keys,
+                    shared.process_id,
+                    wanted=settings.discord_shards,
+                ),
                 budget=self._discord_budget,
             )
         elif settings.front != Front.LOCAL:
@@ -222,5 +229,4 @@ def _options(settings: Settings, token: str) -> DiscordOptions:
         rest_url=settings.discord_rest_url,
         names=names,
         reads_all=settings.discord_reads_all,
-        shards=settings.discord_shards,
     )

@@ -49,8 +49,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     discord_rest_url: str = "https://discord.com/api/v10"
     discord_requests_per_s: int = 50
     """Discord's limit of a bot token, shared by all gateways; large bots are given more."""
-    discord_shards: int = 0
-    """Shards of the bot; 0 takes what Discord recommends."""
+    discord_shards: str = "auto"
+    """How many shards the bot has; its gateways share them. `auto` is what Discord recommends."""
     discord_names: str = ""
     """Names that call the bot at the beginning of a message, with commas between. They need
     `discord_reads_all`."""

@@ -206,15 +206,12 @@ class Keys:
         """The typing sign of a local channel (string with a TTL of seconds)."""
         return f"{self.prefix}loc:ty:{channel_id}"
 
-    @property
-    def front_alive(self) -> str:
-        """Until when the Discord front had received and taken everything (string, ms)."""
-        return f"{self.prefix}front:alive"
+    def front(self, what: str) -> str:
+        """What gateways share of a bot: hashes `leases`, `gateways`, `sessions` and `marks`.
 
-    @property
-    def direct_channels(self) -> str:
-        """Channels of direct messages that were used lately (sorted set, score = ms)."""
-        return f"{self.prefix}front:dm"
+        Further `dm` (sorted set), `alive`, `count`, `identify:N`, `invalid:N`, `changes` (stream).
+        """
+        return f"{self.prefix}front:{what}"
 
     @property
     def local_prompts(self) -> str:

@@ -32,6 +32,18 @@ FRONT_TTL_MS: Final = 24 * 3_600_000
 SEND_BLOCK_TTL_MS: Final = 15 * 60_000
 """How long a channel that refused us is left alone (one timed-out bot wasted 397 generations)."""
 NO_FILES_TTL_MS: Final = 6 * 3_600_000
+SHARDS_TTL_MS: Final = 3_600_000
+"""Who had which shards of a bot, after the last beat: for an operator who looks after an outage."""
+SESSION_TTL_MS: Final = 5 * 60_000
+"""A session that a gateway has left, for the next to resume: Discord keeps it "a few minutes"."""
+SHARD_COUNT_TTL_MS: Final = 60_000
+"""How many shards a bot's gateways have agreed on, after the last beat of them all."""
+INVALID_TTL_MS: Final = 11 * 60_000
+"""A minute's count of refused requests: Discord counts those of ten minutes."""
+FRONT_CHANGES_TTL_MS: Final = 15 * 60_000
+"""What gateways tell each other of places: as long as a channel that refused is left alone."""
+FRONT_CHANGES_MAX: Final = 1_000
+"""How many of these: a gateway reads them every second."""
 """How long it is remembered that a channel takes no files: one refused request a quarter day."""
 SOURCE_TTL_MS: Final = 72 * 3_600_000
 """The source of a drawn table behind its button; as long as a failed turn."""

@@ -6,30 +6,26 @@ Comes in: Discord's events. Goes out: requests to Discord. It implements
 Sockets die and processes are killed; what was written meanwhile is found again: a guild that comes
 into sight names its channels and their last messages, and the history of those that moved since the
 last mark of life is read. Turn ids are made of message ids, so that a message that is found twice
-is one turn.
-
-Not done yet: shards spread over several gateways.
+is one turn. Several gateways may share the shards of a bot, each with its own (`discord_tending`);
+messages and requests are anybody's.
 """
 
 import asyncio
-import contextlib
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
 import hikari
 import msgspec
 
-from gateway.addressing import named
 from gateway.asks import Answers, Ask
-from gateway.edges.discord_backfill import MAX_MESSAGES, Backfill, Marks, Moved
-from gateway.edges.discord_changes import change_of
+from gateway.edges.discord_backfill import MAX_MESSAGES, Marks, Moved
 from gateway.edges.discord_connection import DiscordConnection, DiscordOptions
 from gateway.edges.discord_errors import outcome_of
+from gateway.edges.discord_incoming import Incoming
 from gateway.edges.discord_interactions import INTERACTIONS, DiscordAnswers, ask_of
-from gateway.edges.discord_places import Places
-from gateway.edges.discord_prompts import echo_of, prompt_of, shown_of
+from gateway.edges.discord_prompts import shown_of
+from gateway.edges.shard_leases import Alone, ShardLeases
 from gateway.front import (
     Boundless,
     Budget,
@@ -45,7 +41,7 @@ from gateway.front import (
     Sent,
     Unavailable,
 )
-from shared.errors import ConfigError, StoreFull, StoreUnavailable
+from shared.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -53,15 +49,11 @@ CALL_TIMEOUT_S: Final = 60.0
 """A request with its wait for a slot of the bucket; then the courier asks again."""
 TYPING_TIMEOUT_S: Final = 5.0
 """A sign that is late is of no use; it must not wait for a slot that an answer needs."""
-MAX_EVENTS: Final = 10_000
-"""Prompts received and not taken; admission refuses at the same depth."""
 ALIVE_EVERY_S: Final = 5.0
 """How often the mark of life is written while everything that came is taken."""
 NOT_CONNECTED_S: Final = 0.5
 """Asking our own connection costs nothing: answers go out as soon as it stands."""
 BUTTONS_OF_A_ROW: Final = 5
-RETRY_STORE_S: Final = 0.5
-"""How often a server that is away is asked again."""
 
 Call = Callable[[hikari.api.RESTClient], Awaitable[Sent]]
 TakeAsk = Callable[[Ask, Answers], Awaitable[None]]
@@ -75,6 +67,7 @@ class DiscordFront:
     Args:
         options: token and address.
         marks: what outlives the process.
+        leases: which of the bot's shards are ours; without, all of them.
         budget: how many requests may be made: asked for typing signs and history here, for
             messages by whoever sends them.
         alive_every_s: how often the mark of life is written.
@@ -84,33 +77,36 @@ class DiscordFront:
         self,
         options: DiscordOptions,
         marks: Marks,
+        leases: ShardLeases | None = None,
         *,
         budget: Budget | None = None,
         alive_every_s: float = ALIVE_EVERY_S,
     ) -> None:
         self._budget = budget or Boundless()
-        self._names = options.names
         self._alive_every_s = alive_every_s
-        self._backfill = Backfill(marks)
-        self._incoming: asyncio.Queue[FrontEvent | Moved | ConfigError | None] = asyncio.Queue(
-            MAX_EVENTS
+        self._incoming = Incoming(
+            marks, options.names, bot_id=lambda: self.bot_id, fetch=self._fetch_missed
         )
-        self._untaken: set[int] = set()
         self._keepers: list[asyncio.Task[None]] = []
         self._connection = DiscordConnection(
-            options,
-            on_message=self._on_message,
-            on_guild=self._on_guild,
-            on_interaction=self._on_interaction,
-            on_change=self._on_change,
+            options, leases or Alone(), self._incoming, on_interaction=self._on_interaction
         )
-        self._places = Places()
         self._take_ask: TakeAsk | None = None
 
     @property
     def bot_id(self) -> int:
         """Our own user, known once `connect` is done."""
         return self._connection.bot_id
+
+    @property
+    def states(self) -> Mapping[int, str]:
+        """How each shard that is ours stands."""
+        return self._connection.states
+
+    @property
+    def starts_left(self) -> int | None:
+        """How many sessions may be begun today, as Discord said last."""
+        return self._connection.starts_left
 
     def answer(self, take: TakeAsk) -> None:
         """Gives every command, button and form from now on to `take`."""
@@ -122,42 +118,23 @@ class DiscordFront:
         Raises:
             ConfigError: the token or the intents are refused.
         """
-        direct: list[Moved] | None = None
-        while direct is None:
-            try:
-                await self._backfill.begin(_now_ms())
-                direct = await self._backfill.direct()
-            except (StoreUnavailable, StoreFull):
-                await asyncio.sleep(RETRY_STORE_S)
         await self._connection.open()
-        for moved in direct:
-            self._put(moved)
         self._keepers = [
             asyncio.create_task(self._keep(), name="discord connection"),
             asyncio.create_task(self._note_life(), name="discord life"),
         ]
 
-    async def events(self) -> AsyncIterator[FrontEvent]:
+    def events(self) -> AsyncIterator[FrontEvent]:
         """Prompts and echoes until `close`, with those that were missed before.
 
         Raises:
             ConfigError: Discord ended the connection for good.
         """
-        while (event := await self._incoming.get()) is not None:
-            if isinstance(event, ConfigError):
-                raise event
-            if isinstance(event, Moved):
-                for prompt in await self._missed(event):
-                    yield prompt
-            else:
-                yield event
+        return self._incoming.events()
 
     async def handled(self, prompt: Prompt) -> None:
         """Notes that a prompt was taken; the mark of life may move on."""
-        if prompt.guild_id is None:
-            with contextlib.suppress(StoreFull):  # a mark for the next start; the prompt was taken
-                await self._backfill.note_direct_channel(prompt.channel_id)
-        self._untaken.discard(prompt.message_id)
+        await self._incoming.handled(prompt)
 
     async def send(self, message: OutgoingMessage) -> Outcome:
         """Posts a message. Cancelled, it may or may not have been posted."""
@@ -257,83 +234,48 @@ class DiscordFront:
             return found if isinstance(found, Unavailable) else None
         return tuple(shown_of(message, own | {self.bot_id}) for message in found)
 
-    async def close(self) -> None:
-        """Stops receiving and ends `events`. Safe to call twice."""
+    async def leave(self) -> None:
+        """Receives nothing more: another gateway goes on with our sessions. Requests go on."""
         keepers, self._keepers = self._keepers, []
         for keeper in keepers:
             keeper.cancel()
         if keepers:
             await asyncio.wait(keepers)
+        await self._connection.leave()
+
+    async def close(self) -> None:
+        """Stops receiving and ends `events`. Safe to call twice."""
+        await self.leave()
         await self._connection.close()
-        if not self._incoming.full():
-            self._incoming.put_nowait(None)
-
-    async def _on_message(self, event: hikari.MessageCreateEvent) -> None:
-        echo = echo_of(event.message, self.bot_id)
-        if echo is not None:
-            self._put(echo)
-            return
-        guild_id = (
-            int(event.guild_id) if isinstance(event, hikari.GuildMessageCreateEvent) else None
-        )
-        plain = prompt_of(event.message, self.bot_id, guild_id)
-        prompt = named(self._places.placed(plain), self._names)
-        if not prompt.from_bot and self._put(prompt):
-            self._untaken.add(prompt.message_id)
-
-    async def _on_change(self, event: hikari.Event) -> None:
-        self._places.heed(event)
-        change = change_of(event)
-        if change is not None:
-            self._put(change)
-
-    async def _on_guild(self, event: hikari.GuildAvailableEvent) -> None:
-        self._places.of_guild(event)
-        for moved in self._backfill.of_guild(event):
-            self._put(moved)
+        await self._incoming.end()
 
     async def _on_interaction(self, event: hikari.InteractionCreateEvent) -> None:
         interaction, rest = event.interaction, self._connection.rest
         if self._take_ask is None or rest is None or not isinstance(interaction, INTERACTIONS):
             return
         ask = ask_of(interaction)
-        is_restricted = self._places.is_restricted(ask.caller.channel_id, ask.caller.parent_id)
-        caller = msgspec.structs.replace(ask.caller, is_age_restricted=is_restricted)
+        caller = ask.caller
+        is_restricted = self._incoming.is_restricted(
+            caller.channel_id, caller.parent_id, caller.guild_id
+        )
+        caller = msgspec.structs.replace(caller, is_age_restricted=is_restricted)
         ask = msgspec.structs.replace(ask, caller=caller)
         await self._take_ask(ask, DiscordAnswers(rest, interaction))
-
-    def _put(self, event: FrontEvent | Moved) -> bool:
-        try:
-            self._incoming.put_nowait(event)
-        except asyncio.QueueFull:
-            logger.warning("discord.event_dropped", extra={"limit": MAX_EVENTS})
-            return False
-        return True
 
     async def _keep(self) -> None:
         try:
             await self._connection.keep()
         except ConfigError as exc:
-            await self._incoming.put(exc)
+            await self._incoming.end(exc)
 
     async def _note_life(self) -> None:
         while True:
             await asyncio.sleep(self._alive_every_s)
-            if not self._connection.is_whole or self._untaken or not self._incoming.empty():
-                continue
-            try:
-                await self._backfill.note_alive(_now_ms())
-            except (StoreUnavailable, StoreFull):
-                logger.debug("discord.mark_failed")
+            await self._incoming.note_alive(self._connection.connected)
 
-    async def _missed(self, moved: Moved) -> list[Prompt]:
-        fetched = await self._fetch(moved.channel_id, after=moved.after, limit=MAX_MESSAGES)
-        found = fetched if isinstance(fetched, list) else []
-        plain = [
-            prompt_of(message, self.bot_id, moved.guild_id, backfilled=True) for message in found
-        ]
-        prompts = [named(self._places.placed(prompt), self._names) for prompt in plain]
-        return [prompt for prompt in prompts if not prompt.from_bot]
+    async def _fetch_missed(self, moved: Moved) -> list[hikari.Message]:
+        found = await self._fetch(moved.channel_id, after=moved.after, limit=MAX_MESSAGES)
+        return found if isinstance(found, list) else []
 
     async def _fetch(
         self, channel_id: int, *, after: int, limit: int
@@ -376,7 +318,3 @@ def rows_of(buttons: tuple[Button, ...]) -> list[hikari.api.ComponentBuilder]:
             )
         rows.append(row)
     return rows
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

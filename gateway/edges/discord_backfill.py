@@ -26,11 +26,14 @@ MAX_MESSAGES: Final = 200
 class Marks(Protocol):
     """What must outlive the process. Every call may raise `StoreUnavailable`."""
 
-    async def alive_ms(self) -> int | None:
-        """Until when everything was received and taken; None for a bot that never ran."""
+    async def alive_ms(self, shard: int, count: int) -> int | None:
+        """Until when everything of a shard was received and taken; None for a bot that never ran.
+
+        One of a number of shards that is new has what the shards of the last number had.
+        """
         ...
 
-    async def note_alive(self, ms: int) -> None:
+    async def note_alive(self, shard: int, count: int, ms: int) -> None:
         """Writes the same."""
         ...
 
@@ -52,33 +55,33 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class Backfill:
-    """Decides what to read.
+    """Decides what to read of one shard's channels.
 
     Args:
         marks: what outlives the process.
+        shard: its number.
+        count: how many shards there are.
     """
 
-    def __init__(self, marks: Marks) -> None:
+    def __init__(self, marks: Marks, shard: int, count: int) -> None:
         self._marks = marks
+        self._shard = shard
+        self._count = count
         self._since_ms: int | None = None
 
     async def begin(self, now_ms: int) -> None:
         """Reads how far the last process came; a bot that never ran begins now."""
-        alive_ms = await self._marks.alive_ms()
+        alive_ms = await self._marks.alive_ms(self._shard, self._count)
         if alive_ms is None:
             with contextlib.suppress(StoreFull):  # it is written again while the bot runs
-                await self._marks.note_alive(now_ms)
+                await self._marks.note_alive(self._shard, self._count, now_ms)
             alive_ms = now_ms
         self._since_ms = max(alive_ms - OVERLAP_MS, now_ms - HORIZON_MS)
 
     async def note_alive(self, now_ms: int) -> None:
         """Notes that everything up to now was received and taken."""
-        await self._marks.note_alive(now_ms)
+        await self._marks.note_alive(self._shard, self._count, now_ms)
         self._since_ms = now_ms - OVERLAP_MS
-
-    async def note_direct_channel(self, channel_id: int) -> None:
-        """Remembers a channel of direct messages."""
-        await self._marks.note_direct_channel(channel_id)
 
     async def direct(self) -> list[Moved]:
         """The channels of direct messages; whether they moved only their history tells."""

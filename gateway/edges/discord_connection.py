@@ -5,9 +5,9 @@ Comes in: a token and listeners. Goes out: a running hikari bot. `gateway.edges.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import hikari
 import msgspec
@@ -16,7 +16,11 @@ from hikari.impl import CacheSettings, HTTPSettings
 
 from gateway.edges.discord_changes import CHANGES
 from gateway.edges.discord_places import PLACE_EVENTS
-from shared.errors import ConfigError
+from gateway.edges.discord_shard import Resumable, Shard, State
+from gateway.edges.discord_starts import Starts
+from gateway.edges.discord_tending import RECONNECT_S, Tending, Watcher
+from gateway.edges.shard_leases import Session, ShardLeases
+from shared.errors import ConfigError, StoreFull, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -24,22 +28,18 @@ INTENTS: Final = hikari.Intents.GUILDS | hikari.Intents.GUILD_MESSAGES | hikari.
 """None is privileged: Discord shows every bot the messages that mention it, and its own DMs.
 The text of others, for names and for channels where every message is a prompt, is asked for only
 when a setting says so."""
+START_TIMEOUT_S: Final = 60.0
+"""For who we are and how many shards we have: three requests."""
 MAX_SILENT_WAIT_S: Final = 30.0
 """Longer rate limits are told to the courier, which looks at deadlines meanwhile."""
-IDENTIFY_FLOOR: Final = 50
-"""Of 1,000 identifies a day the last ones are kept: Discord resets the token at none."""
-START_TIMEOUT_S: Final = 120.0
-"""Shards start one after another, five seconds apart: enough for some twenty of them."""
 CLOSE_TIMEOUT_S: Final = 5.0
 """What a connection gets to end politely; the process need not wait for a socket that is dead."""
-RECONNECT_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
-"""Waits before a new connection; the last one for every further try."""
 
 FATAL_CLOSES: Final = MappingProxyType(
     {
         4004: "Discord refuses the bot's token; set TURNFLEET_DISCORD_TOKEN anew",
         4010: "Discord refuses the shard",
-        4011: "Discord demands more shards",
+        4011: "Discord demands more shards; set TURNFLEET_DISCORD_SHARDS to a larger number",
         4012: "Discord refuses this version of its gateway; update turnfleet",
         4013: "Discord does not know an intent of this bot; update turnfleet",
         4014: "an intent is not allowed; allow it in the developer portal under Bot",
@@ -59,39 +59,56 @@ class DiscordOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The privileged intent *message content* is asked for."""
     names: tuple[str, ...] = ()
     """Names that call the bot at the beginning of a message."""
-    shards: int = 0
-    """How many shards the bot has; 0 takes what Discord recommends."""
+
+
+class Listener(Watcher, Protocol):
+    """Who takes the events of shards, in order."""
+
+    async def on_ready(self, event: hikari.ShardReadyEvent) -> None:
+        """A session began."""
+        ...
+
+    async def on_message(self, event: hikari.MessageCreateEvent) -> None:
+        """A message."""
+        ...
+
+    async def on_guild(self, event: hikari.GuildAvailableEvent) -> None:
+        """A guild, before its messages."""
+        ...
+
+    async def on_change(self, event: hikari.Event) -> None:
+        """An event of `gateway.edges.discord_changes` or `discord_places`."""
+        ...
 
 
 class DiscordConnection:
-    """One bot user's connection.
+    """One bot user's connection: what requests are made with, and the shards that are ours.
 
     Args:
         options: token and address.
-        on_message: takes `MessageCreateEvent`s, in order.
-        on_guild: takes `GuildAvailableEvent`s, before the messages of that guild.
+        leases: which shards are ours.
+        listener: takes events.
         on_interaction: takes `InteractionCreateEvent`s, any number at once.
-        on_change: takes the events of `gateway.edges.discord_changes` and `discord_places`.
-        sleep: waits, up to a day.
+        sleep: waits, up to ten minutes.
     """
 
     def __init__(
         self,
         options: DiscordOptions,
+        leases: ShardLeases,
+        listener: Listener,
         *,
-        on_message: Callable[[hikari.MessageCreateEvent], Coroutine[Any, Any, None]],
-        on_guild: Callable[[hikari.GuildAvailableEvent], Coroutine[Any, Any, None]],
         on_interaction: Callable[[hikari.InteractionCreateEvent], Coroutine[Any, Any, None]],
-        on_change: Callable[[hikari.Event], Coroutine[Any, Any, None]],
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
     ) -> None:
         self._sleep = sleep
         self._options = options
-        self._on_message = on_message
-        self._on_guild = on_guild
+        self._leases = leases
+        self._listener = listener
         self._on_interaction = on_interaction
-        self._on_change = on_change
         self._bot: hikari.GatewayBot | None = None
+        self._tending: Tending | None = None
+        self._starts = Starts(leases, lambda: self.rest, sleep)
         self._closing = asyncio.Event()
         self.bot_id = 0
 
@@ -101,10 +118,19 @@ class DiscordConnection:
         return None if self._bot is None else self._bot.rest
 
     @property
-    def is_whole(self) -> bool:
-        """Every shard is connected, so that nothing is missed at this moment."""
-        bot = self._bot
-        return bot is not None and all(shard.is_connected for shard in bot.shards.values())
+    def states(self) -> Mapping[int, State]:
+        """How each of our shards stands."""
+        return {} if self._tending is None else self._tending.states
+
+    @property
+    def connected(self) -> frozenset[int]:
+        """The shards that miss nothing at this moment."""
+        return frozenset(n for n, state in self.states.items() if state is State.CONNECTED)
+
+    @property
+    def starts_left(self) -> int | None:
+        """How many sessions may be begun today, as Discord said last."""
+        return self._starts.left
 
     async def open(self) -> None:
         """Connects, however long Discord is away.
@@ -116,9 +142,7 @@ class DiscordConnection:
         while not self._closing.is_set():
             try:
                 await self._start()
-            except (*_PASSING, RuntimeError) as exc:
-                # RuntimeError is hikari's word for a shard that was closed while it started. Why it
-                # was, the next try is told.
+            except (*_PASSING, StoreUnavailable, StoreFull) as exc:
                 raise_if_fatal(exc)
                 wait_s = RECONNECT_S[min(failures, len(RECONNECT_S) - 1)]
                 failures += 1
@@ -129,32 +153,32 @@ class DiscordConnection:
                 await self._abandon()
                 await self._sleep(wait_s)
             else:
-                return
+                break
+        if self._tending is not None:
+            await self._tending.begin()
+            logger.info("discord.connected", extra={"shards": sorted(self.states)})
 
     async def keep(self) -> None:
-        """Connects again whenever the connection has ended for good, until `close`.
+        """Keeps our shards, until `leave` or `close`.
 
         Raises:
             ConfigError: see `open`.
         """
-        while not self._closing.is_set() and self._bot is not None:
-            try:
-                await self._bot.join()
-            except _PASSING as exc:
-                raise_if_fatal(exc)
-                logger.warning("discord.connection_ended", extra={"error": type(exc).__name__})
-            if self._closing.is_set():
-                return
-            await self._abandon()
-            await self.open()
+        if self._tending is not None:
+            await self._tending.run()
+
+    async def leave(self) -> None:
+        """Receives nothing more; who comes after us goes on with our sessions."""
+        if self._tending is not None:
+            await self._tending.leave()
 
     async def close(self) -> None:
         """Ends the connection. Safe to call twice."""
         self._closing.set()
+        await self.leave()
         await self._abandon()
 
     async def _start(self) -> None:
-        await self._check_token()
         self._bot = bot = hikari.GatewayBot(
             self._options.token,
             rest_url=self._options.rest_url,
@@ -162,7 +186,7 @@ class DiscordConnection:
             # Connections are used again: a handshake for each message would be most of its time.
             # One that Discord had closed fails a request, which the courier repeats by its nonce.
             http_settings=HTTPSettings(force_close_transports=False),
-            intents=INTENTS | (hikari.Intents.MESSAGE_CONTENT if self._options.reads_all else 0),
+            intents=self._intents,
             banner=None,
             logs=None,
             suppress_optimization_warning=True,
@@ -170,48 +194,51 @@ class DiscordConnection:
             max_rate_limit=MAX_SILENT_WAIT_S,
             max_retries=0,  # the courier asks again, and looks for receipts in between
         )
-        bot.subscribe(hikari.MessageCreateEvent, self._on_message)
-        bot.subscribe(hikari.GuildAvailableEvent, self._on_guild)
+        bot.subscribe(hikari.ShardReadyEvent, self._listener.on_ready)
+        bot.subscribe(hikari.MessageCreateEvent, self._listener.on_message)
+        bot.subscribe(hikari.GuildAvailableEvent, self._listener.on_guild)
         bot.subscribe(hikari.InteractionCreateEvent, self._on_interaction)
         for kind in dict.fromkeys((*CHANGES, *PLACE_EVENTS)):
-            bot.subscribe(kind, self._on_change)
+            bot.subscribe(kind, self._listener.on_change)
+        # No shard of its own: hikari knows no leases, and starts what it starts for good.
+        await bot.start(check_for_updates=False, shard_ids=(), shard_count=1)
         async with asyncio.timeout(START_TIMEOUT_S):
-            await self._begin(bot)
-        logger.info("discord.connected", extra={"shards": len(bot.shards)})
-
-    async def _begin(self, bot: hikari.GatewayBot) -> None:
-        """Starts the shards. Cancelled, it lets the one that is starting stand first.
-
-        hikari forgets a shard whose start is cancelled; it then connects for ever, and the loop,
-        which waits for it at its end, does not end.
-        """
-        starting = asyncio.create_task(
-            bot.start(check_for_updates=False, shard_count=self._options.shards or None),
-            name="discord start",
+            self.bot_id = int((await bot.rest.fetch_my_user()).id)
+            advice = await bot.rest.fetch_gateway_bot_info()
+            count = await self._leases.agree(advice.shard_count)
+        self._tending = Tending(
+            self._leases,
+            count=count,
+            make=lambda number, session: self._shard(bot, advice.url, count, number, session),
+            watcher=self._listener,
+            why_fatal=raise_if_fatal,
+            sleep=self._sleep,
         )
-        try:
-            await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            await asyncio.wait({starting}, timeout=CLOSE_TIMEOUT_S)
-            starting.cancel()
-            raise
 
-    async def _check_token(self) -> None:
-        """Asks who we are, and waits while too few identifies are left.
+    @property
+    def _intents(self) -> hikari.Intents:
+        return INTENTS | (hikari.Intents.MESSAGE_CONTENT if self._options.reads_all else 0)
 
-        A crash loop must not use up the last ones: Discord would reset the token.
-        """
-        app = hikari.RESTApp(url=self._options.rest_url, max_retries=0)
-        await app.start()
-        try:
-            async with app.acquire(self._options.token, hikari.TokenType.BOT) as rest:
-                self.bot_id = int((await rest.fetch_my_user()).id)
-                limit = (await rest.fetch_gateway_bot_info()).session_start_limit
-        finally:
-            await app.close()
-        if limit.remaining < IDENTIFY_FLOOR:
-            logger.error("discord.few_identifies_left", extra={"remaining": limit.remaining})
-            await self._sleep(limit.reset_after.total_seconds())
+    def _shard(
+        self, bot: hikari.GatewayBot, url: str, count: int, number: int, session: Session | None
+    ) -> Shard:
+        left = None
+        if session is not None:
+            left = Resumable(session_id=session.session_id, seq=session.seq, url=session.url)
+        return Shard(
+            permit=self._starts.permit,
+            left=left,
+            user_id=self.bot_id,
+            http_settings=bot.http_settings,
+            proxy_settings=bot.proxy_settings,
+            event_manager=bot.event_manager,
+            event_factory=bot.event_factory,
+            intents=self._intents,
+            shard_id=number,
+            shard_count=count,
+            token=self._options.token,
+            url=url,
+        )
 
     async def _abandon(self) -> None:
         bot, self._bot = self._bot, None

@@ -5,6 +5,7 @@ were written. `gateway.edges.discord` imports it. Only what is out of the ordina
 that an idle guild costs nothing; hikari's own cache is off.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import hikari
@@ -32,6 +33,26 @@ class Places:
     def __init__(self) -> None:
         self._parents: dict[int, int] = {}
         self._restricted: set[int] = set()
+
+    @property
+    def parents(self) -> dict[int, int]:
+        """The channels of threads."""
+        return dict(self._parents)
+
+    @property
+    def restricted(self) -> tuple[int, ...]:
+        """Channels that are marked as age-restricted."""
+        return tuple(sorted(self._restricted))
+
+    @property
+    def size(self) -> int:
+        """How many are remembered."""
+        return len(self._parents) + len(self._restricted)
+
+    def adopt(self, parents: Mapping[int, int], restricted: Iterable[int]) -> None:
+        """Takes over what another gateway knew."""
+        self._parents.update(parents)
+        self._restricted.update(restricted)
 
     def of_guild(self, event: hikari.GuildAvailableEvent) -> None:
         """A guild came into sight."""

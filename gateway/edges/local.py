@@ -168,6 +168,9 @@ class LocalFront:
             for message in later[:limit]
         )
 
+    async def leave(self) -> None:
+        """Nothing is held here that another process waits for."""
+
     async def close(self) -> None:
         """Ends `events` after the read in hand, within a second."""
         self._is_closed = True

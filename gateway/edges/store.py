@@ -284,6 +284,10 @@ class GatewayFleet:
         answer: int = await within(self._amend([key], [found, encode_turn_request(amended)]))
         return answer == 1
 
+def _mark(shard: int, count: int) -> bytes:
+    return f"{shard}/{count}".encode()
+
+
     async def block_channel(self, channel_id: int) -> None:
         """Marks a channel as refusing for `SEND_BLOCK_TTL_MS`."""
         key = self._queue.keys.send_block(channel_id)
@@ -333,23 +337,38 @@ class RedisMarks:
         self._redis = redis
         self._keys = keys
 
-    async def alive_ms(self) -> int | None:
-        """Until when everything was received and taken."""
-        found: bytes | None = await within(self._redis.get(self._keys.front_alive))
-        return None if found is None else int(found)
+    async def alive_ms(self, shard: int, count: int) -> int | None:
+        """Until when everything of a shard was received and taken."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hgetall(self._keys.front("marks"))
+            pipe.get(self._keys.front("alive"))  # of a version that had one mark for all
+            answer = await within(pipe.execute())
+        rows, whole = cast("tuple[dict[bytes, bytes], bytes | None]", answer)
+        own = rows.get(_mark(shard, count))
+        if own is not None:
+            return int(own)
+        by_count: dict[bytes, list[int]] = {}
+        for name, ms in rows.items():
+            by_count.setdefault(name.partition(b"/")[2], []).append(int(ms))
+        marks = [min(found) for found in by_count.values()]
+        return max(marks, default=None if whole is None else int(whole))
 
-    async def note_alive(self, ms: int) -> None:
+    async def note_alive(self, shard: int, count: int, ms: int) -> None:
         """Writes the same."""
-        await within(self._redis.set(self._keys.front_alive, ms, px=FRONT_TTL_MS))
+        key = self._keys.front("marks")
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hset(key, _mark(shard, count).decode(), str(ms))
+            pipe.pexpire(key, FRONT_TTL_MS)
+            await within(pipe.execute())
 
     async def direct_channels(self) -> list[int]:
         """Channels of direct messages, the latest first."""
-        found: list[bytes] = await within(self._redis.zrevrange(self._keys.direct_channels, 0, -1))
+        found: list[bytes] = await within(self._redis.zrevrange(self._keys.front("dm"), 0, -1))
         return [int(channel_id) for channel_id in found]
 
     async def note_direct_channel(self, channel_id: int) -> None:
         """Remembers one, and forgets the oldest of too many."""
-        key = self._keys.direct_channels
+        key = self._keys.front("dm")
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zadd(key, {str(channel_id): time.time_ns() // 1_000_000})
             pipe.zremrangebyrank(key, 0, -DIRECT_CHANNELS_MAX - 1)

@@ -49,9 +49,9 @@ COUNT: Final = 500
 KEEPS: Final = frozenset(
     {"arq", "lane", "guild", "parked", "lease", "ring", "ring.low", "vtime", "waiting", "delay",
      "pause", "depth", "totals", "run.guild", "run.key", "run.lane", "wake", "claim", "ctl", "m",
-     "j", "out", "errors", "buried", "lead", "led", "processes", "hb", "config", "config.wish",
-     "mirrored", "spent", "budget", "load", "traffic", "pool", "front", "forget", "forgotten",
-     "alerts"}
+     "j", "out", "errors", "buried", "lead", "led", "memory", "processes", "hb", "config",
+     "config.wish", "mirrored", "spent", "budget", "load", "traffic", "pool", "front", "forget",
+     "forgotten", "alerts"}
 )  # fmt: skip
 """First words of keys that are left alone: the queue's own, and those of streams that empty
 themselves. The recorder takes the subject out of reports that are still on their way."""
@@ -145,7 +145,7 @@ class Forgetter:
                 count["keys"] += await within(self._redis.unlink(name))
             elif not _is_turn(name):
                 count["values"] += await self._clean(name, subject.pattern())
-        for index, members in ((self._keys.failed, turns), (self._keys.direct_channels, others)):
+        for index, members in ((self._keys.failed, turns), (self._keys.front("dm"), others)):
             if members:
                 await within(self._redis.zrem(index, *members))
         return dict(count)

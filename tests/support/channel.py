@@ -116,6 +116,9 @@ class MemoryFront:
             ShownMessage(message_id=key, text=self.texts[key], is_own=True) for key in found[:limit]
         )
 
+    async def leave(self) -> None:
+        pass
+
     async def close(self) -> None:
         self._events.put_nowait(None)
 

@@ -31,10 +31,12 @@ class MemoryMarks:
         self.alive: int | None = None
         self.channels: list[int] = []
 
-    async def alive_ms(self) -> int | None:
+    async def alive_ms(self, shard: int, count: int) -> int | None:
+        del shard, count
         return self.alive
 
-    async def note_alive(self, ms: int) -> None:
+    async def note_alive(self, shard: int, count: int, ms: int) -> None:
+        del shard, count
         self.alive = ms
 
     async def direct_channels(self) -> list[int]:

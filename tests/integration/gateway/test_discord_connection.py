@@ -1,17 +1,18 @@
 """The connection of a bot against the fake: starts that are few, and stops in the middle of one."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
+import hikari
 import pytest
 
-from gateway.edges.discord_connection import (
-    IDENTIFY_FLOOR,
-    DiscordConnection,
-    DiscordOptions,
-)
+from gateway.edges.discord_connection import DiscordConnection, DiscordOptions
+from gateway.edges.discord_incoming import Incoming
+from gateway.edges.discord_starts import ASK_AGAIN_S, IDENTIFY_FLOOR
+from gateway.edges.shard_leases import Alone
 from ops.rehearsal.discord.server import SESSION_STARTS, FakeDiscord
-from tests.support.discord import running_discord
+from tests.support.discord import MemoryMarks, running_discord
 
 
 @pytest.fixture
@@ -23,41 +24,49 @@ async def discord() -> AsyncIterator[FakeDiscord]:
         yield running
 
 
-async def test_the_last_session_starts_of_a_day_are_not_used_up(discord):
+Sleep = Callable[[float], Coroutine[Any, Any, None]]
+
+
+async def _nobody(event: object) -> None:
+    del event
+
+
+def connection_to(
+    discord: FakeDiscord, sleep: Sleep = asyncio.sleep
+) -> DiscordConnection:
+    async def unread(moved: object) -> list[hikari.Message]:
+        del moved
+        return []
+
+    listener = Incoming(MemoryMarks(), (), bot_id=lambda: discord.bot.id, fetch=unread)
+    options = DiscordOptions(token=discord.token, rest_url=discord.rest_url)
+    return DiscordConnection(options, Alone(), listener, on_interaction=_nobody, sleep=sleep)
+
+
+async def test_the_last_session_starts_of_a_day_are_not_used_up(discord, caplog):
     discord.sockets.identifies = SESSION_STARTS - IDENTIFY_FLOOR + 1
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
+        assert discord.sockets.sessions == {}
         waited.append(seconds)
+        if len(waited) == 3:
+            discord.sockets.identifies = 0  # a day later
 
-    options = DiscordOptions(token=discord.token, rest_url=discord.rest_url)
-    connection = DiscordConnection(
-        options,
-        on_message=_ignore,
-        on_guild=_ignore,
-        on_interaction=_ignore,
-        on_change=_ignore,
-        sleep=sleep,
-    )
+    connection = connection_to(discord, sleep)
     await connection.open()
     await connection.close()
-    assert waited == [pytest.approx(86_400, abs=60)]
-
-
-async def _ignore(event: object) -> None:
-    del event
+    assert waited == [ASK_AGAIN_S] * 3, "it asks now and then, and begins nothing meanwhile"
+    told = [one for one in caplog.records if one.message == "discord.few_identifies_left"]
+    assert [one.levelname for one in told] == ["ERROR"] * 3
+    assert (told[0].remaining, told[0].kept) == (IDENTIFY_FLOOR - 1, IDENTIFY_FLOOR)
+    assert "resets the token" in told[0].advice
 
 
 @pytest.mark.parametrize("steps", range(0, 12, 2))
 async def test_a_stop_while_the_bot_connects_is_obeyed(discord, steps: int):
     """hikari swallows it at some of these moments; the gateway would then never end."""
-    connection = DiscordConnection(
-        DiscordOptions(token=discord.token, rest_url=discord.rest_url),
-        on_message=_ignore,
-        on_guild=_ignore,
-        on_interaction=_ignore,
-        on_change=_ignore,
-    )
+    connection = connection_to(discord)
     opening = asyncio.create_task(connection.open())
     while not discord.sockets.identifies:
         await asyncio.sleep(0)

@@ -230,12 +230,16 @@ async def test_each_start_of_a_server_is_another(redis):
 
 async def test_the_marks_of_a_front_outlive_it(redis):
     marks = RedisMarks(redis, KEYS)
-    assert await marks.alive_ms() is None
-    await marks.note_alive(123)
-    assert await marks.alive_ms() == 123
+    assert await marks.alive_ms(0, 2) is None
+    await redis.set(KEYS.front("alive"), 100)
+    assert await marks.alive_ms(0, 2) == 100, "the one mark of an earlier version"
+    await marks.note_alive(0, 2, 123)
+    await marks.note_alive(1, 2, 120)
+    assert [await marks.alive_ms(shard, 2) for shard in (0, 1)] == [123, 120]
+    assert await marks.alive_ms(2, 4) == 120, "another number of shards begins where all had come"
     for channel in range(DIRECT_CHANNELS_MAX + 5):
         await marks.note_direct_channel(channel)
     channels = await marks.direct_channels()
     assert len(channels) == DIRECT_CHANNELS_MAX
-    for key in (KEYS.front_alive, KEYS.direct_channels):
+    for key in (KEYS.front("marks"), KEYS.front("dm")):
         assert await redis.pttl(key) > 0

@@ -1,0 +1,247 @@
+"""What comes from Discord: events of shards, in order, and what was missed.
+
+Comes in: hikari's events. Goes out: the front's. `gateway.edges.discord` gives them on.
+
+Each event is open in its shard's ledger until it is taken: the mark of life waits for it, and a
+session that another process goes on with is resumed before it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+import hikari
+import msgspec
+
+from gateway.addressing import named
+from gateway.edges.discord_backfill import Backfill, Marks, Moved
+from gateway.edges.discord_changes import change_of
+from gateway.edges.discord_places import Places
+from gateway.edges.discord_prompts import echo_of, prompt_of
+from gateway.edges.discord_shard import Ledger, Token
+from gateway.edges.shard_leases import Session
+from gateway.front import FrontEvent, Prompt
+from shared.errors import ConfigError, StoreFull, StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+MAX_EVENTS: Final = 10_000
+"""Prompts received and not taken; admission refuses at the same depth."""
+RETRY_STORE_S: Final = 0.5
+"""How often a server that is away is asked again."""
+MAX_HANDED_PLACES: Final = 20_000
+"""Threads and marked channels that go with a session: half a megabyte. With more of them the next
+gateway begins a new session, which tells it all of them."""
+
+Fetch = Callable[[Moved], Awaitable[list[hikari.Message]]]
+"""A channel's history after an id; empty where it may not or cannot be read."""
+
+
+class _Sight:
+    """What is known of one shard."""
+
+    def __init__(self, backfill: Backfill, places: Places) -> None:
+        self.ledger = Ledger()
+        self.backfill = backfill
+        self.places = places
+
+
+class Incoming:
+    """The events of a bot's shards, as far as this gateway has them.
+
+    Args:
+        marks: what outlives the process.
+        names: what calls the bot at the beginning of a message.
+        bot_id: our own user.
+        fetch: reads a channel's history.
+    """
+
+    def __init__(
+        self, marks: Marks, names: tuple[str, ...], *, bot_id: Callable[[], int], fetch: Fetch
+    ) -> None:
+        self._marks = marks
+        self._names = names
+        self._bot_id = bot_id
+        self._fetch = fetch
+        self._count = 1
+        self._sights: dict[int, _Sight] = {}
+        self._queue: asyncio.Queue[tuple[FrontEvent | Moved, Token] | None]
+        self._queue = asyncio.Queue(MAX_EVENTS)
+        self._untaken: dict[int, list[Token]] = {}
+        self._refused: ConfigError | None = None
+
+    async def begin_shard(self, shard: int, count: int, session: Session | None) -> None:
+        """A shard is ours, or begins again. Raises `StoreUnavailable`, `StoreFull`."""
+        backfill = Backfill(self._marks, shard, count)
+        await backfill.begin(_now_ms())
+        self._count = count
+        known = self._sights.get(shard)
+        if known is not None:
+            known.backfill = backfill
+            return
+        places = Places()
+        if session is not None:
+            places.adopt(session.parents, session.restricted)
+        self._sights[shard] = _Sight(backfill, places)
+
+    def end_shard(self, shard: int, left: Session | None) -> Session | None:
+        """A shard is ours no more: its session, up to where everything was taken."""
+        sight = self._sights.pop(shard, None)
+        if left is None or sight is None:
+            return None
+        seq = sight.ledger.until(left.seq)
+        places = sight.places
+        if seq < 1 or places.size > MAX_HANDED_PLACES:
+            return None
+        return msgspec.structs.replace(
+            left, seq=seq, parents=places.parents, restricted=places.restricted
+        )
+
+    async def note_alive(self, connected: frozenset[int]) -> None:
+        """Moves the marks of life of shards that missed nothing."""
+        for shard, sight in list(self._sights.items()):
+            if shard in connected and sight.ledger.is_clear:
+                try:
+                    await sight.backfill.note_alive(_now_ms())
+                except (StoreUnavailable, StoreFull):
+                    logger.debug("discord.mark_failed")
+
+    async def events(self) -> AsyncIterator[FrontEvent]:
+        """What came, and what was missed, until `end`.
+
+        Raises:
+            ConfigError: Discord ended the connection for good.
+        """
+        while (item := await self._queue.get()) is not None:
+            event, token = item
+            if isinstance(event, Moved):
+                for prompt in await self._missed(event):
+                    self._untaken.setdefault(prompt.message_id, []).append(token.again())
+                    yield prompt
+                token.close()
+            else:
+                yield event
+                if not isinstance(event, Prompt):
+                    token.close()
+        if self._refused is not None:
+            raise self._refused
+
+    async def handled(self, prompt: Prompt) -> None:
+        """A prompt was taken."""
+        if prompt.guild_id is None:
+            with contextlib.suppress(StoreFull):  # a mark for the next start; the prompt was taken
+                await self._marks.note_direct_channel(prompt.channel_id)
+        for token in self._untaken.pop(prompt.message_id, ()):
+            token.close()
+
+    def is_restricted(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> bool:
+        """Whether a channel is marked as age-restricted."""
+        places = self._places(guild_id)
+        return places is not None and places.is_restricted(channel_id, parent_id)
+
+    async def end(self, refused: ConfigError | None = None) -> None:
+        """Ends `events`, after what came before; with an error, when it shall say why."""
+        self._refused = self._refused or refused
+        if refused is not None:
+            await self._queue.put(None)
+        elif not self._queue.full():
+            self._queue.put_nowait(None)
+
+    async def on_ready(self, event: hikari.ShardReadyEvent) -> None:
+        """A session began. Direct messages go to the first shard, and no event lists them."""
+        sight = self._sights.get(event.shard.id)
+        if sight is None:
+            return
+        sight.ledger.begin()
+        if event.shard.id != 0:
+            return
+        token = sight.ledger.open()
+        direct: list[Moved] | None = None
+        while direct is None:
+            try:
+                direct = await sight.backfill.direct()
+            except (StoreUnavailable, StoreFull):
+                await asyncio.sleep(RETRY_STORE_S)
+        for moved in direct:
+            self._put(moved, token.again())
+        token.close()
+
+    async def on_message(self, event: hikari.MessageCreateEvent) -> None:
+        """Somebody said something, or we did."""
+        sight = self._sights.get(event.shard.id)
+        if sight is None:
+            return  # whoever has the shard now hears it as well
+        token = sight.ledger.open()
+        echo = echo_of(event.message, self._bot_id())
+        if echo is not None:
+            self._put(echo, token)
+            return
+        guild_id = (
+            int(event.guild_id) if isinstance(event, hikari.GuildMessageCreateEvent) else None
+        )
+        plain = prompt_of(event.message, self._bot_id(), guild_id)
+        prompt = self._placed(plain)
+        if prompt.from_bot:
+            token.close()
+        elif self._put(prompt, token):
+            self._untaken.setdefault(prompt.message_id, []).append(token)
+
+    async def on_change(self, event: hikari.Event) -> None:
+        """Something is other than it was."""
+        sight = self._sights.get(event.shard.id) if isinstance(event, hikari.ShardEvent) else None
+        if sight is None:
+            return
+        sight.places.heed(event)
+        change = change_of(event)
+        if change is not None:
+            self._put(change, sight.ledger.open())
+
+    async def on_guild(self, event: hikari.GuildAvailableEvent) -> None:
+        """A guild came into sight."""
+        sight = self._sights.get(event.shard.id)
+        if sight is None:
+            return
+        sight.places.of_guild(event)
+        for moved in sight.backfill.of_guild(event):
+            self._put(moved, sight.ledger.open())
+
+    def _put(self, event: FrontEvent | Moved, token: Token) -> bool:
+        try:
+            self._queue.put_nowait((event, token))
+        except asyncio.QueueFull:
+            token.close()
+            logger.warning("discord.event_dropped", extra={"limit": MAX_EVENTS})
+            return False
+        return True
+
+    async def _missed(self, moved: Moved) -> list[Prompt]:
+        plain = [
+            prompt_of(message, self._bot_id(), moved.guild_id, backfilled=True)
+            for message in await self._fetch(moved)
+        ]
+        prompts = [self._placed(prompt) for prompt in plain]
+        return [prompt for prompt in prompts if not prompt.from_bot]
+
+    def _placed(self, prompt: Prompt) -> Prompt:
+        places = self._places(prompt.guild_id)
+        return named(prompt if places is None else places.placed(prompt), self._names)
+
+    def _places(self, guild_id: int | None) -> Places | None:
+        sight = self._sights.get(shard_of(guild_id, self._count))
+        return None if sight is None else sight.places
+
+
+def shard_of(guild_id: int | None, count: int) -> int:
+    """The shard that a guild's events come from; direct messages come from the first.
+
+    >>> shard_of(3 << 22, 2), shard_of(None, 2)
+    (1, 0)
+    """
+    return 0 if guild_id is None else (guild_id >> 22) % count
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,224 @@
+"""Keeps the shards that this gateway has by lease: starts, hands over, starts again.
+
+Comes in: beats of the leases. Goes out: running shards. `gateway.edges.discord_connection` runs it.
+
+While Redis is away every shard goes on with its session: nobody else can have it then. A gateway
+that was stopped for longer than its lease learns with its next beat which shards others have, and
+leaves them; what both heard meanwhile is one turn each, by the marks of admission.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+import hikari
+import msgspec
+
+from gateway.edges.discord_shard import Shard, State
+from gateway.edges.shard_leases import Given, Session, ShardLeases
+from shared.errors import ConfigError, StoreFull, StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+BEAT_S: Final = 1.0
+"""A fifth of a lease; also how late a shard that is free is noticed."""
+LEAVE_S: Final = 5.0
+"""What giving shards up gets where Redis does not answer: their leases end by themselves."""
+RECONNECT_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
+"""Waits before a new connection; the last one for every further try."""
+LOOK_S: Final = 0.02
+
+Make = Callable[[int, Session | None], Shard]
+
+PASSING: Final = (hikari.HikariError, OSError, TimeoutError)
+
+
+class Watcher(Protocol):
+    """Who takes the events of shards."""
+
+    async def begin_shard(self, shard: int, count: int, session: Session | None) -> None:
+        """A shard is ours, before its first event; may raise what passes."""
+        ...
+
+    def end_shard(self, shard: int, left: Session | None) -> Session | None:
+        """A shard is ours no more: the session as it may be resumed, None where it may not."""
+        ...
+
+
+class _Held:
+    """One shard of ours. `shard` changes when Discord ends its connection for good."""
+
+    def __init__(self) -> None:
+        self.shard: Shard | None = None
+        self.keeper: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> State:
+        if self.shard is None:
+            return State.STARTING
+        return State.CONNECTED if self.shard.is_connected else self.shard.state
+
+
+class Tending:
+    """The shards of one gateway.
+
+    Args:
+        leases: which are ours.
+        count: how many the bot has.
+        make: a shard by its number, with a session to go on with.
+        watcher: takes their events.
+        why_fatal: raises `ConfigError` for an end after which starting again is useless.
+        sleep: waits before a new connection.
+    """
+
+    def __init__(
+        self,
+        leases: ShardLeases,
+        *,
+        count: int,
+        make: Make,
+        watcher: Watcher,
+        why_fatal: Callable[[Exception], None],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._leases = leases
+        self._count = count
+        self._make = make
+        self._watcher = watcher
+        self._why_fatal = why_fatal
+        self._sleep = sleep
+        self._held: dict[int, _Held] = {}
+        self._beats: asyncio.Task[None] | None = None
+        self._refused: ConfigError | None = None
+        self._is_beating = asyncio.Event()
+
+    @property
+    def states(self) -> Mapping[int, State]:
+        """How each of our shards stands."""
+        return {number: held.state for number, held in self._held.items()}
+
+    async def begin(self) -> None:
+        """Takes shards, and returns once one of them stands, or none is free.
+
+        Raises:
+            ConfigError: Discord refuses us for good.
+        """
+        self._beats = asyncio.create_task(self._beat_on(), name="shard leases")
+        await self._is_beating.wait()
+        while self._held and State.CONNECTED not in self.states.values():
+            await asyncio.sleep(LOOK_S)
+            self._check()
+
+    async def run(self) -> None:
+        """Goes on until it is left.
+
+        Raises:
+            ConfigError: Discord refuses us for good.
+        """
+        while self._beats is not None and not self._beats.done():
+            await asyncio.wait({self._beats}, timeout=BEAT_S)
+            self._check()
+            if self._beats is not None and self._beats.done():
+                self._beats.result()
+
+    async def leave(self) -> None:
+        """Gives every shard up, its session with it, and takes no more. Safe to call twice."""
+        beats, self._beats = self._beats, None
+        if beats is None:
+            return
+        beats.cancel()
+        await asyncio.wait({beats})
+        await self._hand_over(tuple(self._held), for_good=True)
+
+    def _check(self) -> None:
+        if self._refused is not None:
+            raise self._refused
+
+    async def _beat_on(self) -> None:
+        while True:
+            try:
+                beat = await self._leases.beat(self.states)
+            except (StoreUnavailable, StoreFull) as exc:
+                logger.debug("discord.leases_wait", extra={"error": str(exc)})
+            else:
+                for given in beat.taken:
+                    self._take(given)
+                self._is_beating.set()
+                if beat.lost:
+                    logger.warning("discord.shards_lost", extra={"shards": list(beat.lost)})
+                    await self._drop(beat.lost)
+                if beat.excess:
+                    await self._hand_over(beat.excess, for_good=False)
+            await asyncio.sleep(BEAT_S)
+
+    def _take(self, given: Given) -> None:
+        facts = {
+            "shard": given.shard,
+            "shards": self._count,
+            "resumes": given.session is not None,
+        }
+        logger.info("discord.shard_taken", extra=facts)
+        held = self._held[given.shard] = _Held()
+        held.keeper = asyncio.create_task(
+            self._keep(held, given), name=f"discord shard {given.shard}"
+        )
+
+    async def _keep(self, held: _Held, given: Given) -> None:
+        session, failures = given.session, 0
+        while True:
+            try:
+                await self._watcher.begin_shard(given.shard, self._count, session)
+                shard = held.shard = self._make(given.shard, session)
+                shard.begin()
+                await shard.join()
+            except (*PASSING, StoreUnavailable, StoreFull, RuntimeError) as exc:
+                if not self._may_go_on(exc):
+                    return
+                logger.warning("discord.connection_ended", extra={"error": type(exc).__name__})
+            if held.shard is not None:
+                failures = 0 if held.shard.has_stood else failures
+                await held.shard.leave()
+            await self._sleep(RECONNECT_S[min(failures, len(RECONNECT_S) - 1)])
+            session, failures = None, failures + 1
+
+    def _may_go_on(self, exc: Exception) -> bool:
+        try:
+            self._why_fatal(exc)
+        except ConfigError as refused:
+            self._refused = refused
+            return False
+        return True
+
+    async def _hand_over(self, numbers: tuple[int, ...], *, for_good: bool) -> None:
+        sessions = await self._drop(numbers)
+        logger.info("discord.shards_left", extra={"shards": list(numbers)})
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await self._leases.leave(sessions, for_good=for_good)
+        except (StoreUnavailable, StoreFull, TimeoutError) as exc:
+            logger.debug("discord.leases_left", extra={"error": type(exc).__name__})
+
+    async def _drop(self, numbers: tuple[int, ...]) -> dict[int, Session | None]:
+        """Ends shards, all at once; their sessions as others may resume them."""
+        sessions: dict[int, Session | None] = {}
+
+        async def drop(number: int, held: _Held) -> None:
+            if held.keeper is not None:
+                held.keeper.cancel()
+                await asyncio.wait({held.keeper})
+            left = None if held.shard is None else await held.shard.leave()
+            session = (
+                None
+                if left is None
+                else Session(**msgspec.structs.asdict(left), at_ms=time.time_ns() // 1_000_000)
+            )
+            sessions[number] = self._watcher.end_shard(number, session)
+
+        async with asyncio.TaskGroup() as group:
+            for number in numbers:
+                held = self._held.pop(number, None)
+                if held is not None:
+                    group.create_task(drop(number, held), name=f"leaving shard {number}")
+        return sessions

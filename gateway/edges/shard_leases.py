@@ -1,0 +1,223 @@
+"""Which shards of a bot this gateway has: by leases that all gateways of the bot share in Redis.
+
+Comes in: what it holds, beat by beat. Goes out: what it is given, has lost, or has too many of, and
+when it may begin a session. `gateway.edges.discord_tending` asks; `gateway.outward` makes one.
+Every call may be repeated and raises `StoreUnavailable` when nobody answers.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.edges.redis import within
+from shared.edges.scripting import Script
+from shared.errors import ConfigError
+from shared.keys import Keys
+from shared.lifetimes import SESSION_TTL_MS, SHARD_COUNT_TTL_MS, SHARDS_TTL_MS
+
+logger = logging.getLogger(__name__)
+
+SHARD_LEASE_MS: Final = 5_000
+"""Five beats. A gateway that is stopped for longer finds its shards at others."""
+IDENTIFY_GAP_MS: Final = 5_250
+"""Discord's five seconds between two starts of a bucket, and what the way may take off them."""
+AUTO: Final = "auto"
+MAX_SHARDS: Final = 1_000
+"""A bot of 2.5 million guilds; more is a slip of the keyboard."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that can be resumed, and what its gateway knew of its places."""
+
+    session_id: str
+    seq: int
+    url: str
+    at_ms: int
+    parents: dict[int, int] = msgspec.field(default_factory=dict)
+    """The channels of threads."""
+    restricted: tuple[int, ...] = ()
+    """Channels that are marked as age-restricted."""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """A shard that is ours from now on; with the session that somebody left, where there is one."""
+
+    shard: int
+    session: Session | None = None
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """What a beat has brought: shards that are new, that others have, that we have too many of."""
+
+    taken: tuple[Given, ...] = ()
+    lost: tuple[int, ...] = ()
+    excess: tuple[int, ...] = ()
+
+
+class ShardLeases(Protocol):
+    """The shards that are ours."""
+
+    async def agree(self, advised: int) -> int:
+        """How many shards the bot has, where Discord advises so many."""
+        ...
+
+    async def beat(self, held: Mapping[int, str]) -> Beat:
+        """Renews what is held, by its state, and takes what is free, up to a fair share."""
+        ...
+
+    async def leave(self, sessions: Mapping[int, Session | None], *, for_good: bool) -> None:
+        """Gives shards up, so that others resume their sessions; `for_good` takes no new ones."""
+        ...
+
+    async def may_identify(self, shard: int, bucket: int) -> float:
+        """Takes a bucket's next start: seconds to wait, 0 it may; negative: it is not ours."""
+        ...
+
+
+class Alone:
+    """The leases of a gateway that has a bot to itself."""
+
+    def __init__(self) -> None:
+        self._free: tuple[int, ...] = ()
+
+    async def agree(self, advised: int) -> int:
+        """What Discord advises."""
+        self._free = tuple(range(advised))
+        return advised
+
+    async def beat(self, held: Mapping[int, str]) -> Beat:
+        """Gives every shard at once."""
+        del held
+        taken, self._free = self._free, ()
+        return Beat(taken=tuple(Given(shard=shard) for shard in taken))
+
+    async def leave(self, sessions: Mapping[int, Session | None], *, for_good: bool) -> None:
+        """Nobody is there to take them."""
+
+    async def may_identify(self, shard: int, bucket: int) -> float:
+        """At once."""
+        del shard, bucket
+        return 0.0
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Session).decode
+
+
+class RedisShards:
+    """The leases of one gateway.
+
+    Args:
+        redis: a client for short commands.
+        keys: the cell's keys.
+        owner: unique among living gateways.
+        wanted: a number of shards, or `auto`: what Discord advised the first of the gateways that
+            live. All of them keep to it, until none of them lives or a number is set.
+        gap_ms: how long after a start the next of the same bucket may follow.
+        now_ms: the wall clock.
+
+    Raises:
+        ConfigError: `wanted` is neither.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        keys: Keys,
+        owner: str,
+        *,
+        wanted: str = AUTO,
+        gap_ms: int = IDENTIFY_GAP_MS,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._wanted = wanted_shards(wanted)
+        self._redis = redis
+        self._keys = keys
+        self._owner = owner
+        self._gap_ms = gap_ms
+        self._now_ms = now_ms
+        self._names = [keys.front(what) for what in ("leases", "gateways", "sessions", "count")]
+        self._share = Script(redis, "shards")
+        self._leave = Script(redis, "leave_shards")
+        self._identify = Script(redis, "identify")
+        self._count = 0
+
+    async def agree(self, advised: int) -> int:
+        """How many shards the bot has."""
+        if self._wanted:
+            self._count = self._wanted
+            return self._count
+        key = self._keys.front("count")
+        await within(self._redis.set(key, advised, px=SHARD_COUNT_TTL_MS, nx=True))
+        found: bytes | None = await within(self._redis.get(key))
+        self._count = int(found or advised)
+        if self._count < advised:
+            # Discord refuses a shard of more than 2,500 guilds: somebody must act before.
+            facts = {"advised": advised, "shards": self._count}
+            logger.warning("discord.more_shards_advised", extra=facts)
+        return self._count
+
+    async def beat(self, held: Mapping[int, str]) -> Beat:
+        """Renews, takes, and says what is lost."""
+        count_ttl_ms = 0 if self._wanted else SHARD_COUNT_TTL_MS
+        args: list[str | bytes | int] = [
+            self._owner,
+            self._count,
+            SHARD_LEASE_MS,
+            SHARDS_TTL_MS,
+            count_ttl_ms,
+        ]
+        for shard, state in held.items():
+            args += [shard, state]
+        answer: Any = await within(self._share(self._names, args))
+        taken, lost, excess = answer
+        return Beat(
+            taken=tuple(
+                Given(shard=int(shard), session=self._session(blob)) for shard, blob in taken
+            ),
+            lost=tuple(int(shard) for shard in lost),
+            excess=tuple(int(shard) for shard in excess),
+        )
+
+    async def leave(self, sessions: Mapping[int, Session | None], *, for_good: bool) -> None:
+        """Gives shards up with their sessions."""
+        args: list[str | bytes | int] = [self._owner, self._count, int(for_good), SESSION_TTL_MS]
+        for shard, session in sessions.items():
+            args += [shard, b"" if session is None else _encode(session)]
+        await within(self._leave(self._names[:3], args))
+
+    async def may_identify(self, shard: int, bucket: int) -> float:
+        """Seconds to wait for the bucket's next start; 0 took it, negative: not ours."""
+        names = [self._names[0], self._keys.front(f"identify:{bucket}")]
+        answer: int = await within(
+            self._identify(names, [self._owner, shard, self._count, self._gap_ms])
+        )
+        return answer / 1000
+
+    def _session(self, blob: bytes) -> Session | None:
+        if not blob:
+            return None
+        try:
+            session = _decode(blob)
+        except msgspec.DecodeError:
+            return None  # of another version
+        return session if self._now_ms() - session.at_ms < SESSION_TTL_MS else None
+
+
+def wanted_shards(text: str) -> int:
+    """The number of shards that a setting names; 0 for `auto`.
+
+    >>> wanted_shards("4"), wanted_shards("auto")
+    (4, 0)
+    """
+    if text.strip().lower() in ("", "0", AUTO):
+        return 0
+    if text.isdigit() and int(text) <= MAX_SHARDS:
+        return int(text)
+    raise ConfigError(
+        f"TURNFLEET_DISCORD_SHARDS={text}: a number of shards up to {MAX_SHARDS}, or auto"
+    )

@@ -1,0 +1,23 @@
+#!lua flags=allow-oom
+-- Gives up shards, with the sessions that the next gateway can resume.
+--
+-- KEYS: leases, gateways, sessions (hashes)
+-- ARGV: gateway, number of shards, 1 it ends | 0 it stays, ttl ms of the sessions,
+--       shard and session ('' for none) for each
+-- Answers: nothing
+-- A shard that another has meanwhile is left alone, with that one's session.
+-- Sent twice: the second finds nothing of the gateway's.
+local me, count = ARGV[1], ARGV[2]
+if ARGV[3] == '1' then redis.call('HDEL', KEYS[2], count .. '|' .. me) end
+for i = 5, #ARGV, 2 do
+  local field = ARGV[i] .. '/' .. count
+  local row = redis.call('HGET', KEYS[1], field)
+  if row and string.match(row, '^%d+|([^|]*)|') == me then
+    redis.call('HDEL', KEYS[1], field)
+    redis.call('HDEL', KEYS[3], field)
+    if ARGV[i + 1] ~= '' then
+      redis.call('HSET', KEYS[3], field, ARGV[i + 1])
+      redis.call('PEXPIRE', KEYS[3], ARGV[4])
+    end
+  end
+end

@@ -1,0 +1,100 @@
+#!lua flags=allow-oom
+-- Renews a gateway's shards, says which it has lost or has too many of, and gives it free ones.
+--
+-- KEYS: leases, gateways, sessions (hashes), count (string)
+-- ARGV: gateway, number of shards, lease ms, ttl ms, ttl ms of the count (0: nobody need agree),
+--       shard and state for each that it holds
+-- Answers: {taken, lost, excess}; each taken one is {shard, saved session or ''}
+-- A lease is `until|gateway|state|since` under `shard/number`, so that two numbers of shards stand
+-- side by side while a bot is given another. Each gateway that lives has its share; the oldest
+-- ones have the odd ones, so that a newcomer moves as few as it can. What a gateway has too many of
+-- it leaves with its session, for the next to resume.
+-- A lease that ended is kept by its owner unless another took it: two owners there never are.
+-- Sent twice: what the first answer gave is the gateway's and is not claimed; it is given again.
+local t = redis.call('TIME')
+local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+local me, count, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local joined, living = {}, {}
+local rows = redis.call('HGETALL', KEYS[2])
+for i = 1, #rows, 2 do
+  local number, name = string.match(rows[i], '^(%d+)|(.*)$')
+  local at, till = string.match(rows[i + 1], '^(%d+)|(%d+)$')
+  if name ~= me and tonumber(till) < now then
+    redis.call('HDEL', KEYS[2], rows[i])
+  elseif tonumber(number) == count then
+    joined[name] = tonumber(at)
+    living[#living + 1] = name
+  end
+end
+if not joined[me] then
+  joined[me] = now
+  living[#living + 1] = me
+end
+redis.call('HSET', KEYS[2], count .. '|' .. me, string.format('%d|%d', joined[me], now + lease))
+table.sort(living, function(a, b)
+  if joined[a] ~= joined[b] then return joined[a] < joined[b] end
+  return a < b
+end)
+local share = math.floor(count / #living)
+for rank = 1, count % #living do
+  if living[rank] == me then share = share + 1 end
+end
+
+local claims, states = {}, {}
+for i = 6, #ARGV, 2 do
+  claims[ARGV[i]] = true
+  states[ARGV[i]] = ARGV[i + 1]
+end
+local until_of, owner_of, since_of, state_of = {}, {}, {}, {}
+rows = redis.call('HGETALL', KEYS[1])
+for i = 1, #rows, 2 do
+  local till, owner, state, since = string.match(rows[i + 1], '^(%d+)|([^|]*)|([^|]*)|(%d+)$')
+  local shard, number = string.match(rows[i], '^(%d+)/(%d+)$')
+  if tonumber(number) == count and tonumber(shard) < count then
+    until_of[shard], owner_of[shard] = tonumber(till), owner
+    state_of[shard], since_of[shard] = state, tonumber(since)
+  elseif tonumber(till) + tonumber(ARGV[4]) < now then
+    redis.call('HDEL', KEYS[1], rows[i])
+  end
+end
+
+local taken, lost, mine = {}, {}, {}
+local function write(shard, state, since)
+  redis.call('HSET', KEYS[1], shard .. '/' .. count,
+    string.format('%d|%s|%s|%d', now + lease, me, state, since))
+end
+local function take(shard)
+  write(shard, 'starting', now)
+  mine[#mine + 1] = shard
+  taken[#taken + 1] = {shard, redis.call('HGET', KEYS[3], shard .. '/' .. count) or ''}
+end
+for n = 0, count - 1 do
+  local shard = tostring(n)
+  if claims[shard] then
+    if owner_of[shard] and owner_of[shard] ~= me then
+      lost[#lost + 1] = shard
+    else
+      local since = state_of[shard] == states[shard] and since_of[shard] or now
+      write(shard, states[shard], since)
+      redis.call('HDEL', KEYS[3], shard .. '/' .. count)
+      mine[#mine + 1] = shard
+    end
+  elseif owner_of[shard] == me then
+    take(shard)
+  end
+end
+for n = 0, count - 1 do
+  local shard = tostring(n)
+  local is_free = not owner_of[shard] or (owner_of[shard] ~= me and until_of[shard] < now)
+  if #mine < share and is_free and not claims[shard] then take(shard) end
+end
+local excess = {}
+for i = #mine, share + 1, -1 do
+  if claims[mine[i]] then excess[#excess + 1] = mine[i] end
+end
+
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+if tonumber(ARGV[5]) > 0 then redis.call('SET', KEYS[4], count, 'PX', ARGV[5]) end
+return {taken, lost, excess}
