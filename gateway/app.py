@@ -36,6 +36,7 @@ from gateway.inward import Inward
 from gateway.notices import Notices
 from gateway.outward import Outward, Shared
 from gateway.recall import Recall
+from gateway.telling import Regrets, Teller
 from gateway.typist import Typist
 from shared.config import Settings, data_dir
 from shared.configuration.loading import Loaded
@@ -101,7 +102,7 @@ async def serve(
         typist = Typist(waiting)
         outward = _outward(parts, typist)
         fronts = outward.fronts
-        recall = Recall(_admissions(parts))
+        recall = _recall(parts, outward, typist)
         logger.info(
             "gateway.started",
             extra=fields(
@@ -128,7 +129,7 @@ async def serve(
                     group.create_task(checkup.run(), name="checkup"),
                 ]
                 background.append(
-                    group.create_task(_departures(parts, outward).run(), name="departures")
+                    group.create_task(_departures(parts, outward, recall).run(), name="departures")
                 )
                 takers = [
                     group.create_task(_take(parts, front, recall, outward, typist), name="intake")
@@ -251,9 +252,19 @@ def _outward(parts: Parts, typist: Typist) -> Outward:
     )
 
 
-def _departures(parts: Parts, outward: Outward) -> Departures:
+def _recall(parts: Parts, outward: Outward, typist: Typist) -> Recall:
+    """Admissions that outlive a server's memory."""
+    tellers = {
+        name: Teller(front, outward.budget_for(front), asyncio.sleep)
+        for name, front in outward.fronts.items()
+    }
+    regrets = Regrets(tellers, parts.notices, typist, outward.fleet)
+    return Recall(_admissions(parts), outward.fleet, regrets.tell)
+
+
+def _departures(parts: Parts, outward: Outward, recall: Recall) -> Departures:
     """What changes in Discord means, the month after which a guild is forgotten included."""
-    changes = Changes(outward.fleet, outward.channels, outward.clock.now_s)
+    changes = Changes(recall, outward.fleet, outward.channels, outward.clock.now_s)
     forgetter = Forgetter(parts.redis, parts.keys, parts.queue, leaves=OPERATORS)
     return Departures(changes.heed, forgetter)
 
@@ -272,7 +283,7 @@ async def _take(
         Pace(parts.redis, parts.keys, live.loaded),
         memory,
         absorb=outward.echoes.absorb,
-        heed=memory.heeding(_departures(parts, outward).heed),
+        heed=memory.heeding(_departures(parts, outward, recall).heed),
         budget=outward.budget_for(front),
         now_ms=_now_ms,
         sleep=asyncio.sleep,

@@ -17,7 +17,7 @@ from shared.errors import StoreFull, StoreUnavailable
 logger = logging.getLogger(__name__)
 
 
-class Queue(Protocol):
+class Prompts(Protocol):
     """What is asked of the queue. Every call may raise `StoreUnavailable` and be repeated."""
 
     async def amend(self, turn_id: str, text: str) -> bool:
@@ -27,6 +27,10 @@ class Queue(Protocol):
     async def withdraw(self, turn_id: str) -> None:
         """Stops a turn that nobody waits for any more, and says nothing about it."""
         ...
+
+
+class Places(Protocol):
+    """Which channels refuse us. Every call may raise `StoreUnavailable` and be repeated."""
 
     async def block_channel(self, channel_id: int) -> None:
         """Marks a channel as refusing."""
@@ -41,13 +45,21 @@ class Changes:
     """Heeds what changes.
 
     Args:
-        queue: the queue.
+        prompts: the turns that people may still change.
+        places: where nothing is admitted.
         channels: where delivery says nothing.
         now_s: delivery's clock.
     """
 
-    def __init__(self, queue: Queue, channels: BlockedChannels, now_s: Callable[[], float]) -> None:
-        self._queue = queue
+    def __init__(
+        self,
+        prompts: Prompts,
+        places: Places,
+        channels: BlockedChannels,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._prompts = prompts
+        self._places = places
         self._channels = channels
         self._now_s = now_s
 
@@ -62,11 +74,11 @@ class Changes:
         match change:
             case PromptEdited():
                 text = text_without_call(change.text, bot_id)
-                if text and await self._queue.amend(change.turn_id, text):
+                if text and await self._prompts.amend(change.turn_id, text):
                     logger.info("changes.amended", extra={"turn_id": change.turn_id})
             case PromptsDeleted():
                 for turn_id in change.turn_ids:
-                    await self._queue.withdraw(turn_id)
+                    await self._prompts.withdraw(turn_id)
             case PlaceGone():
                 await self._leave(change)
             case PlaceChanged():
@@ -81,7 +93,7 @@ class Changes:
             self._channels.block_guild(gone.guild_id, self._now_s())
             return
         self._channels.block(gone.channel_id, gone.guild_id, self._now_s())
-        await self._queue.block_channel(gone.channel_id)
+        await self._places.block_channel(gone.channel_id)
 
     async def _return(self, changed: PlaceChanged) -> None:
         freed = [] if changed.channel_id is None else [changed.channel_id]
@@ -89,4 +101,4 @@ class Changes:
             freed = self._channels.unblock_guild(changed.guild_id)
         for channel_id in freed:
             self._channels.unblock(channel_id)
-            await self._queue.unblock_channel(channel_id)
+            await self._places.unblock_channel(channel_id)

@@ -10,7 +10,6 @@ crash, and the turn's id, made of the message's, makes one turn of both.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 from typing import Final, Protocol
 
 from gateway.addressing import is_addressed, text_without_call, turn_id_of
@@ -21,17 +20,14 @@ from gateway.front import (
     Change,
     ChannelFront,
     Echo,
-    Outcome,
     OutgoingMessage,
     Prompt,
-    Rank,
     Unavailable,
 )
 from gateway.notices import (
     AGE_RESTRICTED,
     BUSY,
     EMPTY_PROMPT,
-    GUILD_BUSY,
     NOT_ALLOWED,
     TOO_LARGE,
     TOO_MANY,
@@ -40,6 +36,7 @@ from gateway.notices import (
     Notices,
 )
 from gateway.steps import nonce_of
+from gateway.telling import INTAKE_CLAIM, NOTICES, Answer, Teller
 from gateway.typist import Typist
 from shared.configuration.choices import ChoicesPort, Denial, Settled, Speak, denial
 from shared.errors import RequestTooLarge, StoreFull, StoreUnavailable
@@ -49,28 +46,8 @@ logger = logging.getLogger(__name__)
 
 RETRY_STORE_S: Final = 0.5
 """How often admission is asked again while Redis is away: the prompt waits, it is not lost."""
-INTAKE_CLAIM: Final = "intake"
-"""The claim in the nonces of intake's own notices; a worker's claim is hexadecimal."""
-
-
 BUSY_LOAD: Final = 0.95
 """Above this part of the front's request budget no further turn is taken."""
-DECLINE_WAITS_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 60.0, 120.0)
-"""Waits of a notice that does not get through; after four minutes nobody reads it any more."""
-MAX_DECLINING: Final = 16
-"""Notices on their way at once: a flood of prompts must not eat the rate limit of answers."""
-
-
-class Answer(StrEnum):
-    """Admission's answers, as far as intake acts on them."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    GUILD_FULL = "guild_full"
-    FULL = "full"
-
-
-_NOTICES = {Answer.GUILD_FULL: GUILD_BUSY, Answer.FULL: BUSY}
 
 
 class Admissions(Protocol):
@@ -158,7 +135,7 @@ class Intake:
         self._budget = budget or Boundless()
         self._now_ms = now_ms
         self._sleep = sleep
-        self._room = asyncio.Semaphore(MAX_DECLINING)
+        self._teller = Teller(front, self._budget, sleep)
         self._rates = NoticeRates()
 
     async def run(self) -> None:
@@ -263,17 +240,14 @@ class Intake:
                 reply_to=prompt.message_id,
                 locale=prompt.locale,
             )
-        return _NOTICES.get(answer)
+        return NOTICES.get(answer)
 
     async def _once(self, prompt: Prompt, key: str) -> str | None:
         """The notice, unless the prompt has had it and was found again."""
         return None if await self._admissions.is_known(turn_id_of(prompt)) else key
 
     async def _decline(self, prompt: Prompt, key: str) -> None:
-        """Says why a prompt becomes no turn, unless it was said here a moment ago.
-
-        The nonce makes a repetition harmless.
-        """
+        """Says why a prompt becomes no turn, unless it was said here a moment ago."""
         if not self._rates.may(prompt.channel_id, prompt.user_id, self._now_ms()):
             await self._declined(prompt)
             return
@@ -284,18 +258,7 @@ class Intake:
             reply_to=prompt.message_id,
             is_notice=True,
         )
-        outcome: Outcome = Unavailable(reason="not_tried")
-        for wait_s in (0.0, *DECLINE_WAITS_S):
-            await self._sleep(wait_s)
-            async with self._room:
-                await self._budget.permit(Rank.NOTICE)
-                outcome = await self._front.send(message)
-            if not isinstance(outcome, Unavailable):
-                break
-            if outcome.retry_after_s is not None:
-                await self._sleep(outcome.retry_after_s)
-        logger.debug("intake.declined", extra={"outcome": type(outcome).__name__})
-        if isinstance(outcome, Unavailable):
+        if isinstance(await self._teller.tell(message), Unavailable):
             return  # not handled: it comes again with the next start or look at what is pending
         await self._declined(prompt)
 

@@ -25,11 +25,12 @@ from gateway.edges.clock import SystemClock
 from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_connection import DiscordOptions
 from gateway.edges.discord_voices import Voices
+from gateway.edges.leadership import PartitionLease
 from gateway.edges.local import LocalFront
 from gateway.edges.metering import MeteredSource
 from gateway.edges.operators import OperatorsChannel
 from gateway.edges.shard_leases import RedisShards
-from gateway.edges.store import GatewayFleet, PartitionLease, RedisJournal, RedisMarks
+from gateway.edges.store import GatewayFleet, RedisJournal, RedisMarks
 from gateway.edges.table_image import NoPainter, PoolPainter, find_fonts
 from gateway.front import Boundless, Budget, ChannelFront, Voice
 from gateway.notices import Notices

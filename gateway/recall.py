@@ -1,17 +1,21 @@
 """Turns that were taken a moment ago, for a server that forgets.
 
-Comes in: requests on their way to admission. Goes out: the same, and once more to a server that
-came back, since it may have lost its last second, and with it turns that it had taken. Admission
-takes a turn once, so that asking again does no harm. `gateway.app` puts it between intake and the
-queue.
+Comes in: requests on their way to admission, and what people change of them. Goes out: the same,
+and once more to a server that came back, since it may have lost its last second, and with it turns
+that it had taken. Admission takes a turn once, so that asking again does no harm. `gateway.app`
+puts it between intake and the queue.
 """
 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable, Coroutine
 from typing import Final, Protocol
 
-from gateway.intake import Admissions, Answer
+import msgspec
+
+from gateway.intake import Admissions
+from gateway.telling import NOTICES, Answer
 from shared.errors import StoreFull, StoreUnavailable
 from shared.turns import TurnRequest
 
@@ -21,6 +25,9 @@ LOOK_S: Final = 0.5
 """How often the server is asked who it is: soon, so that few later prompts overtake a lost one."""
 KEPT_S: Final = 10.0
 """`everysec` forgets a second, two at worst; a promoted replica may be further behind."""
+LONGEST_S: Final = 15 * 60.0
+"""A turn that has not ended is kept for longer, for a server that forgets everything; after this
+nobody waits for its answer."""
 KEPT_MAX: Final = 1_000
 """Requests kept at most, some kilobytes each: a hundred a second for as long as they are kept."""
 
@@ -29,8 +36,36 @@ class Queue(Admissions, Protocol):
     """What is asked of the queue. Every call may raise `StoreUnavailable` and be repeated."""
 
     async def server_id(self) -> str:
-        """Which run of which server answers."""
+        """Whose memory answers."""
         ...
+
+    async def ended(self, turn_ids: list[str]) -> set[str]:
+        """Which of these turns have ended, or are unknown."""
+        ...
+
+
+class Prompts(Protocol):
+    """What people change of turns that were taken. As `Queue`, every call may be repeated."""
+
+    async def amend(self, turn_id: str, text: str) -> bool:
+        """Replaces the prompt of a turn that still waits; False when there is none."""
+        ...
+
+    async def withdraw(self, turn_id: str) -> None:
+        """Stops a turn that nobody waits for any more, and says nothing about it."""
+        ...
+
+
+class _Change(msgspec.Struct, frozen=True, kw_only=True):
+    """An edit of a prompt, or, without a text, its deletion."""
+
+    at_s: float
+    turn_id: str
+    text: str | None = None
+
+
+Tell = Callable[[TurnRequest, Answer], Coroutine[None, None, None]]
+"""Says to whoever asked that a turn which was taken has no room now."""
 
 
 class Recall:
@@ -38,22 +73,36 @@ class Recall:
 
     Args:
         queue: the queue.
-        kept_s: how long a request is kept.
+        prompts: where changes of prompts go.
+        tell: says that there is no room for a turn that was taken before.
+        kept_s: how long a request is kept, and longer while its turn has not ended.
         look_s: how often the server is asked who it is.
     """
 
-    def __init__(self, queue: Queue, *, kept_s: float = KEPT_S, look_s: float = LOOK_S) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        prompts: Prompts,
+        tell: Tell,
+        *,
+        kept_s: float = KEPT_S,
+        look_s: float = LOOK_S,
+    ) -> None:
         self._queue = queue
+        self._prompts = prompts
+        self._tell = tell
         self._kept_s = kept_s
         self._look_s = look_s
         self._kept: deque[tuple[float, TurnRequest]] = deque(maxlen=KEPT_MAX)
+        self._changes: deque[_Change] = deque(maxlen=KEPT_MAX)
+        self._refused: deque[tuple[TurnRequest, Answer]] = deque()
         self._server_id: str | None = None
 
     async def admit(self, request: TurnRequest) -> str:
         """Takes a turn, or says why not; what was taken is kept for a while."""
         answer = await self._queue.admit(request)
         if answer == Answer.ACCEPTED:
-            self._kept.append((asyncio.get_running_loop().time(), request))
+            self._kept.append((_now_s(), request))
         return answer
 
     async def is_blocked(self, channel_id: int) -> bool:
@@ -68,14 +117,31 @@ class Recall:
         """Whether a prompt became a turn or was declined."""
         return await self._queue.is_known(turn_id)
 
+    async def amend(self, turn_id: str, text: str) -> bool:
+        """Replaces the prompt of a turn that still waits; False when there is none."""
+        is_amended = await self._prompts.amend(turn_id, text)
+        if is_amended:
+            self._changes.append(_Change(at_s=_now_s(), turn_id=turn_id, text=text))
+        return is_amended
+
+    async def withdraw(self, turn_id: str) -> None:
+        """Stops a turn that nobody waits for any more, and says nothing about it."""
+        await self._prompts.withdraw(turn_id)
+        self._kept = deque((one for one in self._kept if one[1].turn_id != turn_id), KEPT_MAX)
+        self._changes.append(_Change(at_s=_now_s(), turn_id=turn_id))
+
     async def run(self) -> None:
         """Looks for another server, for ever."""
-        while True:
-            try:
-                await self.look()
-            except (StoreUnavailable, StoreFull) as exc:
-                logger.debug("recall.store_waits", extra={"error": str(exc)})
-            await asyncio.sleep(self._look_s)
+        async with asyncio.TaskGroup() as telling:
+            while True:
+                try:
+                    await self.look()
+                except (StoreUnavailable, StoreFull) as exc:
+                    logger.debug("recall.store_waits", extra={"error": str(exc)})
+                while self._refused:
+                    # A channel under a rate limit must not keep the others waiting.
+                    telling.create_task(self._tell(*self._refused.popleft()), name="tell")
+                await asyncio.sleep(self._look_s)
 
     async def look(self) -> None:
         """Asks who answers; another one is asked to take again what the last one took.
@@ -83,22 +149,51 @@ class Recall:
         Raises:
             StoreUnavailable: nobody answers; the next look begins again.
         """
+        now_s = _now_s()
+        old = [request.turn_id for at_s, request in self._kept if now_s - at_s > self._kept_s]
+        # Asked before who answers: a server that has just forgotten them knows no turn, either.
+        ended = await self._queue.ended(old) if old else set()
         found = await self._queue.server_id()
         if self._server_id in (None, found):
             # Only now: however long the server was away, what it had just taken is still kept.
-            now_s = asyncio.get_running_loop().time()
-            while self._kept and now_s - self._kept[0][0] > self._kept_s:
-                self._kept.popleft()
+            self._drop(ended, now_s)
         else:
             await self._give_again()
         self._server_id = found
 
+    def _drop(self, ended: set[str], now_s: float) -> None:
+        kept = [
+            (at_s, request)
+            for at_s, request in self._kept
+            if request.turn_id not in ended and now_s - at_s <= LONGEST_S
+        ]
+        self._kept = deque(kept, KEPT_MAX)
+        while self._changes and now_s - self._changes[0].at_s > self._kept_s:
+            self._changes.popleft()
+
     async def _give_again(self) -> None:
         """Has everything taken that is not there; that is as young then as what is new."""
         for kept in list(self._kept):
-            if await self._queue.admit(kept[1]) != Answer.ACCEPTED:
-                continue
-            logger.warning("recall.admitted_again", extra={"turn_id": kept[1].turn_id})
-            if kept in self._kept:  # else it made room for newer ones meanwhile
-                self._kept.remove(kept)
-                self._kept.append((asyncio.get_running_loop().time(), kept[1]))
+            request, answer = kept[1], Answer(await self._queue.admit(kept[1]))
+            if answer is Answer.DUPLICATE or kept not in self._kept:
+                continue  # there it is, or it was withdrawn, or made room for newer ones meanwhile
+            self._kept.remove(kept)
+            if answer in NOTICES:
+                logger.warning("recall.refused", extra=_facts(request, answer))
+                self._refused.append((request, answer))
+            else:
+                logger.warning("recall.admitted_again", extra=_facts(request, answer))
+                self._kept.append((_now_s(), request))
+        for change in list(self._changes):
+            if change.text is None:
+                await self._prompts.withdraw(change.turn_id)
+            else:
+                await self._prompts.amend(change.turn_id, change.text)
+
+
+def _facts(request: TurnRequest, answer: Answer) -> dict[str, str]:
+    return {"turn_id": request.turn_id, "answer": answer.value}
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -158,6 +158,11 @@ class Keys:
         """The gateway that led a partition last, beyond the end of its lease (string)."""
         return f"{self.prefix}led:{partition}"
 
+    @property
+    def memory(self) -> str:
+        """A word that is gone when the server forgot everything (string)."""
+        return f"{self.prefix}memory"
+
     def out(self, partition: int) -> str:
         """The out stream of a partition."""
         return f"{self.prefix}out:{partition}"

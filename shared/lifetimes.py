@@ -21,6 +21,9 @@ JOURNAL_TTL_MS: Final = 2 * 3_600_000
 """The gateway's journal of a turn: longer than any delivery deadline."""
 LAST_LEADER_TTL_MS: Final = 3_600_000
 """Who led a partition last: longer than any outage after which a gateway trusts its memory."""
+MEMORY_TTL_MS: Final = 7 * 24 * 3_600_000
+"""The word that tells a server that forgot everything. That it ends looks like that, once a week,
+and costs a few admissions that are refused as duplicates."""
 LOCAL_TTL_MS: Final = 24 * 3_600_000
 """A local channel after its last message: a day of looking at a rehearsal."""
 LOCAL_NONCE_TTL_MS: Final = 5 * 60_000
@@ -29,9 +32,6 @@ LOCAL_CHANGES_MAX: Final = 2_000
 """Changes of a local channel that a watcher may be behind; the messages themselves stay."""
 FRONT_TTL_MS: Final = 24 * 3_600_000
 """How far a front had come when it was last seen: longer than the backfill horizon of 12 h."""
-SEND_BLOCK_TTL_MS: Final = 15 * 60_000
-"""How long a channel that refused us is left alone (one timed-out bot wasted 397 generations)."""
-NO_FILES_TTL_MS: Final = 6 * 3_600_000
 SHARDS_TTL_MS: Final = 3_600_000
 """Who had which shards of a bot, after the last beat: for an operator who looks after an outage."""
 SESSION_TTL_MS: Final = 5 * 60_000
@@ -44,6 +44,9 @@ FRONT_CHANGES_TTL_MS: Final = 15 * 60_000
 """What gateways tell each other of places: as long as a channel that refused is left alone."""
 FRONT_CHANGES_MAX: Final = 1_000
 """How many of these: a gateway reads them every second."""
+SEND_BLOCK_TTL_MS: Final = 15 * 60_000
+"""How long a channel that refused us is left alone (one timed-out bot wasted 397 generations)."""
+NO_FILES_TTL_MS: Final = 6 * 3_600_000
 """How long it is remembered that a channel takes no files: one refused request a quarter day."""
 SOURCE_TTL_MS: Final = 72 * 3_600_000
 """The source of a drawn table behind its button; as long as a failed turn."""

@@ -43,7 +43,11 @@ class Queue(Protocol):
         ...
 
     async def server_id(self) -> str:
-        """Which run of which server answers."""
+        """Whose memory answers."""
+        ...
+
+    async def ended(self, turn_ids: list[str]) -> set[str]:
+        """Which of these turns have ended, or are unknown."""
         ...
 
 
@@ -87,8 +91,12 @@ class KeyedAdmissions:
         return await self._queue.is_known(turn_id)
 
     async def server_id(self) -> str:
-        """Which run of which server answers."""
+        """Whose memory answers."""
         return await self._queue.server_id()
+
+    async def ended(self, turn_ids: list[str]) -> set[str]:
+        """Which of these turns have ended, or are unknown."""
+        return await self._queue.ended(turn_ids)
 
     async def _keyed(self, request: TurnRequest) -> TurnRequest:
         route, provider = request.route, request.target.provider

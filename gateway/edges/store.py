@@ -1,12 +1,12 @@
-"""What the gateway keeps in Redis: leases of partitions, the journal, blocked channels.
+"""What the gateway keeps in Redis: the journal, blocked channels, marks of its fronts.
 
 Comes in: patches and marks of delivery. Goes out: the same after a restart. `gateway.app` imports
 it. All calls may be repeated and raise `StoreUnavailable` when nobody answers.
 """
 
 import contextlib
+import secrets
 import time
-from collections.abc import Callable
 from typing import Final, cast
 
 import msgspec
@@ -23,23 +23,22 @@ from shared.keys import Keys
 from shared.lifetimes import (
     FRONT_TTL_MS,
     JOURNAL_TTL_MS,
-    LAST_LEADER_TTL_MS,
     MARK_TTL_MS,
+    MEMORY_TTL_MS,
     NO_FILES_TTL_MS,
     SEND_BLOCK_TTL_MS,
     SOURCE_TTL_MS,
 )
 from shared.segments import WITHDRAWN, Envelope
-from shared.turns import Route, TurnRequest
+from shared.turns import TRANSITIONS, Route, TurnRequest
 from shared.wire import decode_route, decode_turn_request, encode_json, encode_turn_request
 
-LEASE_MS: Final = 3_000
-"""Three renewals. Delivery does nothing long in its loop, so a silent second is rare."""
 READ_BLOCK_S: Final = 1.0
 """How long a read waits: a stop is noticed within a second."""
 
 SILENT_MAX: Final = 200
 """Typing signs that are shown again after a restart: four seconds of requests."""
+ENDS: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
 DECLINED: Final = "declined"
 """In the mark of a prompt that became no turn; an admission's own nonce is hexadecimal."""
 DIRECT_CHANNELS_MAX: Final = 200
@@ -48,63 +47,6 @@ DIRECT_CHANNELS_MAX: Final = 200
 _head = msgspec.json.Decoder(Head)
 _slot = msgspec.json.Decoder(Slot)
 _armed_of = msgspec.json.Decoder(Armed).decode
-
-
-def awake_s() -> float:
-    """Seconds that go on while the process, or with Linux the machine, is stopped."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-class PartitionLease:
-    """The leadership of one partition.
-
-    Args:
-        redis: a client for short commands.
-        keys: the cell's keys.
-        partition: its number.
-        owner: unique among living gateways.
-        now_s: a clock that goes on while the process is stopped.
-    """
-
-    def __init__(
-        self,
-        redis: Redis,
-        keys: Keys,
-        partition: int,
-        owner: str,
-        *,
-        now_s: Callable[[], float] = awake_s,
-    ) -> None:
-        self._names = [keys.leader(partition), keys.last_leader(partition)]
-        self._owner = owner
-        self._lead = Script(redis, "lead")
-        self._now_s = now_s
-        self._sure_until_s = 0.0
-
-    async def take(self) -> bool:
-        """Takes the lease, or keeps it; False when another gateway has it."""
-        return await self._ask("take")
-
-    async def keep(self) -> bool:
-        """Renews the lease; False when another gateway has it, or had it meanwhile."""
-        return await self._ask("keep")
-
-    def is_sure(self) -> bool:
-        """Whether nobody else can have the lease yet, by this process's own clock."""
-        return self._now_s() < self._sure_until_s
-
-    async def release(self) -> None:
-        """Gives the lease up, if it is held."""
-        await self._ask("leave")
-
-    async def _ask(self, word: str) -> bool:
-        asked_s = self._now_s()
-        answer: int = await within(
-            self._lead(self._names, [self._owner, word, LEASE_MS, LAST_LEADER_TTL_MS])
-        )
-        # The server's time began to run when it was asked, at the earliest.
-        self._sure_until_s = asked_s + LEASE_MS / 1000 if answer == 1 else 0.0
-        return answer == 1
 
 
 class RedisJournal:
@@ -230,9 +172,25 @@ class GatewayFleet:
         return found > 0
 
     async def server_id(self) -> str:
-        """Which run of which server answers: another after each start, and after a fail-over."""
-        facts: dict[str, str] = await within(self._queue.redis.info("server"))
-        return str(facts["run_id"])
+        """Whose memory answers: another after a start, after a fail-over, and after a FLUSHALL."""
+        redis, key = self._queue.redis, self._queue.keys.memory
+        facts: dict[str, str] = await within(redis.info("server"))
+        word: bytes | None = await within(redis.get(key))
+        if word is None:
+            own = secrets.token_hex(4)
+            with contextlib.suppress(StoreFull):
+                await within(redis.set(key, own, px=MEMORY_TTL_MS, nx=True))
+            word = await within(redis.get(key))
+        return f"{facts['run_id']} {(word or b'').decode()}"
+
+    async def ended(self, turn_ids: list[str]) -> set[str]:
+        """Which of these turns have ended, or are unknown."""
+        async with self._queue.redis.pipeline(transaction=False) as pipe:
+            for turn_id in turn_ids:
+                pipe.hget(self._queue.keys.turn(turn_id), "state")
+            states: list[bytes | None] = await within(pipe.execute())
+        pairs = zip(turn_ids, states, strict=True)
+        return {tid for tid, state in pairs if state is None or state.decode() in ENDS}
 
     async def cancel(self, turn_id: str) -> None:
         """Stops a turn whose answer nobody can see."""
@@ -284,10 +242,6 @@ class GatewayFleet:
         answer: int = await within(self._amend([key], [found, encode_turn_request(amended)]))
         return answer == 1
 
-def _mark(shard: int, count: int) -> bytes:
-    return f"{shard}/{count}".encode()
-
-
     async def block_channel(self, channel_id: int) -> None:
         """Marks a channel as refusing for `SEND_BLOCK_TTL_MS`."""
         key = self._queue.keys.send_block(channel_id)
@@ -328,6 +282,10 @@ def _mark(shard: int, count: int) -> bytes:
         """Whether a channel refused us not long ago."""
         found: int = await within(self._queue.redis.exists(self._queue.keys.send_block(channel_id)))
         return found > 0
+
+
+def _mark(shard: int, count: int) -> bytes:
+    return f"{shard}/{count}".encode()
 
 
 class RedisMarks:

@@ -16,7 +16,7 @@ from tests.support.staging import Setting, fault
 
 DISCORD = Setting(workers=2, front="discord", settings=(("MODEL", "echo@60"),))
 ALONE = Setting(workers=2, gateways=1, front="discord", settings=(("MODEL", "echo@60"),))
-"""What a server forgot entirely, only the gateway that showed it can know (docs/faults.md)."""
+"""One gateway, which leads every partition."""
 LEAD_S = 3.0
 """The lease of the gateway that delivers a partition."""
 
@@ -165,23 +165,37 @@ async def test_a_server_without_memory(scene: Scene):
     await scene.until_shown(following, 3)
 
 
-@fault("F15", "section 7, 10", on=ALONE)
-async def test_a_server_that_forgets_everything(scene: Scene):
-    """The server comes back empty: whoever waits has a reply or a notice, and all works on."""
+async def forget_everything(scene: Scene, how: str) -> None:
+    """The server is empty: it lost its file, or somebody flushed it."""
+    scene.note(how)
+    if how == "FLUSHALL":
+        await scene.house.redis.flushall()
+        return
+    scene.server.kill()
+    shutil.rmtree(scene.server.directory / "appendonlydir")
+    await asyncio.to_thread(scene.server.start)
+
+
+async def forgotten(scene: Scene, how: str) -> None:
+    """Whoever waits has a whole reply or a notice, no text stands twice, and all works on."""
+    busy = await scene.channel()
+    long_ago = [await scene.ask(busy, words=60) for _ in range(3)]
+    await asyncio.sleep(11)  # the second one runs, the third one waits
     waiting = [await scene.ask(await scene.channel(n)) for n in range(6)]
     await scene.until_shown(waiting[0])
     scene.prompts.clear()  # nobody knows these turns any more: what counts is what is shown
-    scene.note("all is forgotten")
-    scene.server.kill()
-    shutil.rmtree(scene.server.directory / "appendonlydir")
     begun_s = time.monotonic()
-    await asyncio.to_thread(scene.server.start)
+    await forget_everything(scene, how)
 
     async def told() -> bool:
         return all([await scene.talk.shown(prompt.channel) for prompt in waiting])
 
     await scene.until(told, limit_s=60.0)
-    await asyncio.sleep(12)
+    await scene.until_shown(long_ago[-1], 3)
+    await asyncio.sleep(8)
+    shown = paragraphs(await scene.talk.shown(busy))
+    due = [part for prompt in long_ago for part in prompt.parts]
+    assert [text for text in shown if text in due] == due, shown
     for prompt in waiting:
         texts = paragraphs(await scene.talk.shown(prompt.channel))
         assert len(texts) == len(set(texts)), texts
@@ -194,3 +208,21 @@ async def test_a_server_that_forgets_everything(scene: Scene):
         assert lines < 20 + 5 * seconds, f"{process.name} wrote {lines} lines"
     following = await scene.ask(waiting[0].channel)
     await scene.until_shown(following, 3)
+
+
+HOWS = ["killed, and its file is gone", "FLUSHALL"]
+
+
+@fault("F15", "section 7, 10", "section 7, 17", on=ALONE)
+@pytest.mark.parametrize("how", HOWS)
+async def test_a_server_that_forgets_everything(scene: Scene, how: str):
+    """The server is empty: whoever waits has a reply or a notice, and all works on;"""
+    await forgotten(scene, how)
+
+
+@fault("F15", on=DISCORD)
+@pytest.mark.parametrize("how", HOWS)
+async def test_two_gateways_on_a_server_that_forgets_everything(scene: Scene, how: str):
+    """The same with two gateways: who showed a text goes on, and not the other;"""
+    for _ in range(3):  # which of them is first is a matter of chance
+        await forgotten(scene, how)

@@ -129,7 +129,8 @@ def faults_of(channel: int, shown: list[str], numbers: list[int]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.scenario
-async def test_a_server_that_forgets_its_last_second_doubles_and_reorders_nothing():
+@pytest.mark.parametrize("gateways", [1, pytest.param(2, marks=pytest.mark.faults)])
+async def test_a_server_that_forgets_its_last_second_doubles_and_reorders_nothing(gateways: int):
     seed = int(os.environ.get("TURNFLEET_TEST_KILL_SEED", str(random.randrange(2**32))))
     rng = random.Random(seed)
     deeds: list[str] = []
@@ -143,7 +144,7 @@ async def test_a_server_that_forgets_its_last_second_doubles_and_reorders_nothin
                 "MODEL": "echo@40",
                 "GUILD_DEPTH": "1000",
             }
-            async with house(server.url, workers=2, gateways=1, **settings) as running:
+            async with house(server.url, workers=2, gateways=gateways, **settings) as running:
                 keeping = asyncio.create_task(past.keep(), name="copies")
                 talking = asyncio.create_task(talk(discord, rng), name="people")
                 await asyncio.sleep(2.0)

@@ -8,7 +8,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from gateway.edges.store import PartitionLease, RedisJournal
+from gateway.edges.leadership import PartitionLease
+from gateway.edges.store import RedisJournal
 from gateway.steps import Head, Patch
 from shared.config import Settings
 from shared.edges.queue import Admission, TurnQueue

@@ -48,7 +48,8 @@ class House:
         self.guild_id = guild.id
         self.channel_id = discord.world.add_channel(guild.id).id
         self.ann: User = discord.world.add_user("ann")
-        self.changes = Changes(GatewayFleet(queue), self.channels, lambda: 0.0)
+        fleet = GatewayFleet(queue)
+        self.changes = Changes(fleet, fleet, self.channels, lambda: 0.0)
 
     async def listen(self) -> None:
         async for event in self.front.events():

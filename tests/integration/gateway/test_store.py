@@ -1,19 +1,19 @@
 """Lease, journal, stream and marks of the gateway on real servers."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
 import pytest
 from redis.asyncio import Redis
 
+from gateway.edges.leadership import YIELD_S, PartitionLease, awake_s
 from gateway.edges.store import (
     DIRECT_CHANNELS_MAX,
     GatewayFleet,
-    PartitionLease,
     RedisJournal,
     RedisMarks,
     StreamSource,
-    awake_s,
 )
 from gateway.steps import Head, JournalRecord, Patch, Slot, Written
 from shared.config import Settings
@@ -72,6 +72,62 @@ async def test_a_lease_that_ended_is_not_kept_but_taken_anew(redis):
     await redis.delete(KEYS.leader(0))
     assert not await lease.keep()
     assert await lease.take()
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+async def forget(server: RedisServer, redis: Redis, how: str) -> None:
+    """Has a server forget the lease, and who led last."""
+    if how == "flushed":
+        await redis.flushall()
+    else:
+        await redis.delete(KEYS.leader(0))
+        server.kill()
+        await asyncio.to_thread(server.start)
+        await redis.connection_pool.disconnect()
+
+
+@pytest.mark.parametrize("how", ["flushed", "started anew"])
+async def test_who_stood_by_lets_the_leader_go_first_after_a_server_forgot(server, redis, how):
+    clock = Clock()
+    leader = PartitionLease(redis, KEYS, 0, "a")
+    other = PartitionLease(redis, KEYS, 0, "b", now_s=clock)
+    assert await leader.take()
+    assert not await other.take()
+    await forget(server, redis, how)
+    for _ in range(3):
+        assert not await other.take()
+        clock.now_s += 1.0
+    assert await leader.keep()
+    assert not await other.take()
+    await leader.release()
+    assert await other.take()  # an orderly end is waited for by nobody
+
+
+async def test_who_stood_by_leads_once_nobody_came(server, redis):
+    clock = Clock()
+    other = PartitionLease(redis, KEYS, 0, "b", now_s=clock)
+    assert await PartitionLease(redis, KEYS, 0, "a").take()
+    assert not await other.take()
+    await forget(server, redis, "started anew")
+    assert not await other.take()
+    clock.now_s += YIELD_S - 0.1
+    assert not await other.take()
+    clock.now_s += 0.2
+    assert await other.take()
+
+
+async def test_who_begins_on_an_empty_server_waits_for_nobody(redis):
+    assert await PartitionLease(redis, KEYS, 0, "a").take()
+    await redis.flushall()
+    assert await PartitionLease(redis, KEYS, 0, "b").take()
 
 
 async def test_a_leader_is_sure_for_as_long_as_its_lease_was_given(redis):
@@ -224,8 +280,33 @@ async def test_a_prompt_that_was_declined_becomes_no_turn(redis):
 
 async def test_each_start_of_a_server_is_another(redis):
     fleet = GatewayFleet(TurnQueue(redis, KEYS, Settings()))
-    assert len(await fleet.server_id()) == 40
-    assert await fleet.server_id() == await fleet.server_id()
+    run, word = (await fleet.server_id()).split()
+    assert (len(run), len(word)) == (40, 8)
+    assert await fleet.server_id() == f"{run} {word}"
+    await redis.flushall()
+    assert (await fleet.server_id()).startswith(run)
+    assert await fleet.server_id() != f"{run} {word}"
+    assert await redis.pttl(KEYS.memory) > 0
+
+
+async def test_it_is_told_which_turns_have_ended(redis):
+    queue = TurnQueue(redis, KEYS, Settings())
+    fleet = GatewayFleet(queue)
+    for number in (1, 2, 3):
+        await queue.admit(turn(f"l{number}", channel=number))
+    await queue.cancel("l1")
+    (running,) = await queue.claim("w1", 1)
+    assert await fleet.ended(["l1", "l2", "l3", "l4"]) == {"l1", "l4"}
+    assert running.token.turn_id in ("l2", "l3")
+
+
+async def test_a_full_server_without_memory_is_another_one(redis):
+    fleet = GatewayFleet(TurnQueue(redis, KEYS, Settings()))
+    await redis.config_set("maxmemory", "1")
+    try:
+        assert len(await fleet.server_id()) == 41
+    finally:
+        await redis.config_set("maxmemory", "0")
 
 
 async def test_the_marks_of_a_front_outlive_it(redis):

@@ -56,7 +56,7 @@ class Queue:
 )
 async def test_the_queue_hears_of_changes(change: Change, asked: list[tuple[str, object]]):
     queue = Queue()
-    await Changes(queue, BlockedChannels(), lambda: NOW_S).heed(change, 9)
+    await Changes(queue, queue, BlockedChannels(), lambda: NOW_S).heed(change, 9)
     assert queue.asked == asked
 
 
@@ -64,12 +64,12 @@ async def test_a_store_that_is_away_costs_nothing_but_the_change():
     queue = Queue()
     queue.is_away = True
     change = PromptsDeleted(channel_id=1, turn_ids=("m5",))
-    await Changes(queue, BlockedChannels(), lambda: NOW_S).heed(change, 9)
+    await Changes(queue, queue, BlockedChannels(), lambda: NOW_S).heed(change, 9)
 
 
 async def test_where_nothing_can_be_said_nothing_is_until_something_changes():
     channels = BlockedChannels()
-    changes = Changes(Queue(), channels, lambda: NOW_S)
+    changes = Changes(Queue(), Queue(), channels, lambda: NOW_S)
     await changes.heed(PlaceGone(guild_id=3, channel_id=1), 9)
     await changes.heed(PlaceGone(guild_id=4), 9)
     assert [channels.is_blocked(*where, NOW_S) for where in ((1, 3), (2, 3), (5, 4))] == [

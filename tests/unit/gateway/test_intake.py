@@ -7,8 +7,9 @@ import pytest
 
 from gateway.context import Paced
 from gateway.front import Change, Echo, FrontEvent, Prompt, PromptsDeleted, Unavailable
-from gateway.intake import BUSY_LOAD, DECLINE_WAITS_S, Answer, Intake
+from gateway.intake import BUSY_LOAD, Intake
 from gateway.notices import Notices
+from gateway.telling import DECLINE_WAITS_S, Answer
 from gateway.typist import Typist
 from shared.configuration.choices import Access, Place, Settled, Speak
 from shared.errors import RequestTooLarge, StoreUnavailable

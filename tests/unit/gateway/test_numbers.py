@@ -11,7 +11,7 @@ from gateway.delivery.lanes import Pace
 from gateway.delivery.turns import DEADLINE_S
 from gateway.edges.discord_backfill import HORIZON_MS, OVERLAP_MS
 from gateway.edges.discord_errors import BUSY, REFUSALS, outcome_of
-from gateway.edges.store import LEASE_MS
+from gateway.edges.leadership import LEASE_MS
 from gateway.front import Unavailable
 from gateway.typist import REFRESH_S, TYPING_TTL_S
 from shared.config import Settings

@@ -1,12 +1,18 @@
 """Turns of a moment ago are given once more to a server that may have forgotten them."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
+from gateway.front import Unavailable
+from gateway.notices import Notices
 from gateway.recall import KEPT_MAX, Recall
+from gateway.telling import Answer, Regrets, Teller
 from shared.errors import StoreUnavailable
-from shared.turns import TurnRequest
+from shared.i18n import load_texts
+from shared.turns import Front, TurnRequest
+from tests.support.channel import ManualClock, MemoryBudget, MemoryFront, NoTyping
 from tests.support.turns import turn
 
 
@@ -18,16 +24,35 @@ class ForgetfulQueue:
         self.taken: list[str] = []
         self.is_away = False
         self.asked = 0
+        self.room = 10_000
+        self.over: set[str] = set()
+        self.texts: dict[str, str] = {}
+        self.told: list[tuple[str, str]] = []
+
+    async def tell(self, request: TurnRequest, answer: Answer) -> None:
+        self.told.append((request.turn_id, answer.value))
 
     def forget(self, *turn_ids: str) -> None:
         self.name += "'"
         self.taken = [turn_id for turn_id in self.taken if turn_id not in turn_ids]
+        for turn_id in turn_ids:
+            self.texts.pop(turn_id, None)
 
     async def admit(self, request: TurnRequest) -> str:
         if request.turn_id in self.taken:
             return "duplicate"
+        if len(self.taken) >= self.room:
+            return "full"
         self.taken.append(request.turn_id)
         return "accepted"
+
+    async def amend(self, turn_id: str, text: str) -> bool:
+        if turn_id in self.taken:
+            self.texts[turn_id] = text
+        return turn_id in self.taken
+
+    async def withdraw(self, turn_id: str) -> None:
+        self.taken = [one for one in self.taken if one != turn_id]
 
     async def is_blocked(self, channel_id: int) -> bool:
         return channel_id == 13
@@ -38,11 +63,18 @@ class ForgetfulQueue:
     async def is_known(self, turn_id: str) -> bool:
         return turn_id in self.taken
 
+    async def ended(self, turn_ids: list[str]) -> set[str]:
+        return {one for one in turn_ids if one in self.over or one not in self.taken}
+
     async def server_id(self) -> str:
         self.asked += 1
         if self.is_away:
             raise StoreUnavailable
         return self.name
+
+
+def recalling(queue: ForgetfulQueue, **more: float) -> Recall:
+    return Recall(queue, queue, queue.tell, **more)
 
 
 @pytest.fixture
@@ -51,7 +83,7 @@ def queue() -> ForgetfulQueue:
 
 
 async def test_what_a_server_forgot_is_admitted_again_in_order(queue, caplog):
-    recall = Recall(queue)
+    recall = recalling(queue)
     await recall.look()
     for name in ("l1", "l2", "l3"):
         assert await recall.admit(turn(name)) == "accepted"
@@ -62,7 +94,7 @@ async def test_what_a_server_forgot_is_admitted_again_in_order(queue, caplog):
 
 
 async def test_the_same_server_is_asked_nothing_again(queue):
-    recall = Recall(queue)
+    recall = recalling(queue)
     await recall.look()
     await recall.admit(turn("l1"))
     queue.taken.clear()
@@ -71,7 +103,30 @@ async def test_the_same_server_is_asked_nothing_again(queue):
 
 
 async def test_what_was_taken_long_ago_is_not_kept(queue):
-    recall = Recall(queue, kept_s=-1.0)
+    recall = recalling(queue, kept_s=-1.0)
+    await recall.look()
+    await recall.admit(turn("l1"))
+    queue.over.add("l1")
+    await recall.look()
+    queue.forget("l1")
+    await recall.look()
+    assert queue.taken == []
+
+
+async def test_a_turn_that_has_not_ended_is_kept_for_longer(queue):
+    recall = recalling(queue, kept_s=-1.0)
+    await recall.look()
+    await recall.admit(turn("l1"))
+    await recall.look()
+    await recall.look()
+    queue.forget("l1")
+    await recall.look()
+    assert queue.taken == ["l1"]
+
+
+async def test_nobody_waits_for_longer_than_a_quarter_of_an_hour(queue, monkeypatch):
+    monkeypatch.setattr("gateway.recall.LONGEST_S", -1.0)
+    recall = recalling(queue, kept_s=-1.0)
     await recall.look()
     await recall.admit(turn("l1"))
     await recall.look()
@@ -81,7 +136,7 @@ async def test_what_was_taken_long_ago_is_not_kept(queue):
 
 
 async def test_a_server_may_be_away_for_longer_than_anything_is_kept(queue):
-    recall = Recall(queue, kept_s=-1.0)
+    recall = recalling(queue, kept_s=-1.0)
     await recall.look()
     await recall.admit(turn("l1"))
     queue.is_away = True
@@ -94,7 +149,7 @@ async def test_a_server_may_be_away_for_longer_than_anything_is_kept(queue):
 
 
 async def test_what_was_given_again_is_kept_as_long_as_what_is_new(queue):
-    recall = Recall(queue, kept_s=0.05)
+    recall = recalling(queue, kept_s=0.05)
     await recall.look()
     await recall.admit(turn("l1"))
     await asyncio.sleep(0.06)
@@ -107,7 +162,7 @@ async def test_what_was_given_again_is_kept_as_long_as_what_is_new(queue):
 
 
 async def test_so_many_are_kept_and_no_more(queue):
-    recall = Recall(queue)
+    recall = recalling(queue)
     await recall.look()
     for number in range(KEPT_MAX + 1):
         await recall.admit(turn(f"l{number}"))
@@ -117,7 +172,7 @@ async def test_so_many_are_kept_and_no_more(queue):
 
 
 async def test_a_server_that_is_away_is_asked_again(queue):
-    recall = Recall(queue, look_s=0.001)
+    recall = recalling(queue, look_s=0.001)
     await recall.admit(turn("l1"))
     async with asyncio.timeout(5):
         running = asyncio.create_task(recall.run(), name="recall")
@@ -136,9 +191,94 @@ async def test_a_server_that_is_away_is_asked_again(queue):
 
 
 async def test_the_rest_is_passed_on(queue):
-    recall = Recall(queue)
+    recall = recalling(queue)
     assert await recall.is_blocked(13)
     assert not await recall.is_blocked(7)
     await recall.decline("l1")
     assert await recall.is_known("l1")
     assert not await recall.is_known("l2")
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not is_so():
+            await asyncio.sleep(0.001)
+
+
+async def test_who_was_forgotten_and_finds_no_room_is_told_so(queue, caplog):
+    recall = recalling(queue, look_s=0.001)
+    await recall.look()
+    for name in ("l1", "l2"):
+        await recall.admit(turn(name))
+    queue.room = 1
+    queue.forget("l1", "l2")
+    running = asyncio.create_task(recall.run(), name="recall")
+    await until(lambda: bool(queue.told))
+    running.cancel()
+    assert queue.told == [("l2", "full")]
+    assert caplog.messages == ["recall.admitted_again", "recall.refused"]
+    queue.room = 5
+    queue.forget("l1")
+    await recall.look()
+    assert queue.taken == ["l1"]  # the other one was told
+
+
+async def test_a_deleted_prompt_is_not_given_again(queue):
+    recall = recalling(queue)
+    await recall.look()
+    for name in ("l1", "l2", "l3"):
+        await recall.admit(turn(name))
+    await recall.withdraw("l1")
+    await recall.withdraw("l2")
+    queue.taken.append("l2")  # the turn was kept, that it was withdrawn was forgotten
+    queue.forget("l1")
+    await recall.look()
+    assert queue.taken == ["l3"]
+
+
+async def test_an_edit_is_made_again(queue):
+    recall = recalling(queue)
+    await recall.look()
+    for name in ("l1", "l2"):
+        await recall.admit(turn(name))
+        assert await recall.amend(name, "once")
+        assert await recall.amend(name, "better")
+    assert not await recall.amend("l9", "nobody's")
+    queue.texts["l2"] = "once"
+    queue.forget("l1")
+    await recall.look()
+    assert queue.texts == {"l1": "better", "l2": "better"}
+
+
+async def test_changes_of_long_ago_are_not_kept(queue):
+    recall = recalling(queue, kept_s=-1.0)
+    await recall.look()
+    await recall.admit(turn("l1"))
+    await recall.amend("l1", "better")
+    await recall.look()
+    queue.taken.clear()
+    queue.texts.clear()
+    queue.forget()
+    await recall.look()
+    assert queue.texts == {}
+
+
+async def test_a_regret_is_said_in_the_channel_until_it_gets_through(queue):
+    front, clock, signs = MemoryFront(), ManualClock(0.0), NoTyping()
+    front.script = [Unavailable(reason="connection"), Unavailable(reason="busy", retry_after_s=3)]
+    tellers = {Front.LOCAL: Teller(front, MemoryBudget(clock), clock.sleep)}
+    regrets = Regrets(tellers, Notices(load_texts()), signs, queue)
+    request = turn("l1", channel=7)
+    await regrets.tell(request, Answer.FULL)
+    (message,) = front.channels[7].values()
+    assert message.text == load_texts().text("notice.busy")
+    assert message.is_notice
+    assert signs.stopped == ["l1"]
+    assert queue.taken == ["l1"]  # marked: found again, it becomes no turn
+
+
+async def test_a_regret_for_a_front_that_is_not_here_ends_the_sign(queue):
+    signs = NoTyping()
+    await Regrets({}, Notices(load_texts()), signs, queue).tell(turn("l1"), Answer.FULL)
+    assert signs.stopped == ["l1"]
+    assert queue.taken == []
