@@ -273,7 +273,8 @@ class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     `usage` is the sum over the attempt's rounds; `rounds` counts its answers of the model,
     `tool_calls` the calls that ran in the whole turn. `attempts` has all attempts of this claim,
-    the last one included: each is paid for.
+    the last one included: each is paid for. What the model thought is private and not in here: the
+    worker's own `TurnResult` has it beside this.
     """
 
     state: TurnState

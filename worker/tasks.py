@@ -19,6 +19,7 @@ from shared.turns import TurnOutcome, TurnRequest, TurnState
 from shared.wire import decode_turn_request
 from worker.edges.fleet.lease import Lease
 from worker.edges.outbox import Outbox
+from worker.turn.outcomes import TurnResult
 from worker.turn.runner import TurnRunner
 
 log = logging.getLogger(__name__)
@@ -46,9 +47,9 @@ async def run_turn(ctx: dict[Any, Any], turn_id: str) -> None:
         provider=request.target.provider,
         model=request.target.model,
     ):
-        outcome = await runner.run(request, outbox, lease.stopped)
-        _log_turn(request, outcome, lease)
-        await _count_turn(ctx, request, outcome, lease)
+        result = await runner.run(request, outbox, lease.stopped)
+        _log_turn(request, result, lease)
+        await _count_turn(ctx, request, result.outcome, lease)
 
 
 async def _refuse(runner: TurnRunner, outbox: Outbox, lease: Lease, exc: WireError) -> None:
@@ -118,7 +119,8 @@ async def _count_turn(
         log.warning("turn.uncounted", extra=fields(reason=str(exc)))
 
 
-def _log_turn(request: TurnRequest, outcome: TurnOutcome, lease: Lease) -> None:
+def _log_turn(request: TurnRequest, result: TurnResult, lease: Lease) -> None:
+    outcome = result.outcome
     log.info(
         "turn.finished",
         extra=fields(
@@ -131,6 +133,7 @@ def _log_turn(request: TurnRequest, outcome: TurnOutcome, lease: Lease) -> None:
             stop_reason=outcome.stop_reason,
             serving_provider=outcome.serving_provider,
             usage=outcome.usage,
+            thought_chars=result.thought_chars,
             queued_ms=lease.claimed.claimed_ms - lease.claimed.enqueued_ms,
             first_byte_ms=outcome.first_byte_ms,
             first_segment_ms=outcome.first_segment_ms,

@@ -53,7 +53,7 @@ class Stage:
             fallbacks=(Target(provider="rehearsal", model="plain@0"),) if chained else (),
             sampling=Sampling(temperature=0.5),
         )
-        return await loop.run(request, self.outbox, asyncio.Event())
+        return (await loop.run(request, self.outbox, asyncio.Event())).outcome
 
     @property
     def log(self) -> list[Any]:

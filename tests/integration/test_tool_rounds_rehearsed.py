@@ -62,7 +62,7 @@ class Stage:
         )
         target = Target(api=api, provider=name, model=f"{prefix}{scenario}@0")
         request = turn(target=target, sampling=Sampling(thinking="low"))
-        return await loop.run(request, self.outbox, asyncio.Event())
+        return (await loop.run(request, self.outbox, asyncio.Event())).outcome
 
     @property
     def bodies(self) -> list[str]:

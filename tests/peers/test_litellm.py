@@ -109,7 +109,7 @@ async def ask(
     endpoint = Endpoint(base_url=f"{url}/v1", key=Secret(key))
     loop = runner(http, reporter, endpoint=endpoint, limits=LIMITS, tools=Tools().box())
     request = turn(target=Target(api=api, provider="box", model=model))
-    outcome = await loop.run(request, outbox, asyncio.Event())
+    outcome = (await loop.run(request, outbox, asyncio.Event())).outcome
     ((event, _),) = outbox.ends
     return Ended(outcome=outcome, event=event, segments=outbox.segments, reports=reporter.reports)
 

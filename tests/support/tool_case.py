@@ -148,7 +148,7 @@ class ToolCase:
         )
 
     async def run(self) -> TurnOutcome:
-        return await self.runner.run(self.request, self.outbox, self.stopped)
+        return (await self.runner.run(self.request, self.outbox, self.stopped)).outcome
 
     @property
     def bodies(self) -> list[Any]:

@@ -28,6 +28,12 @@ async def remarks(request: TurnRequest, attempt: Attempt, outbox: OutboxPort) ->
     return tuple(notes)
 
 
+def thought_chars_of(attempt: Attempt) -> int:
+    """How much the model thought in all rounds."""
+    said = sum(len(thought.content) for thought in attempt.pipeline.thoughts)
+    return said + sum(map(len, attempt.pipeline.buffer.thoughts))
+
+
 def thoughts_of(attempt: Attempt) -> str:
     """What the model thought in all rounds, without what the attempt was trusted with."""
     said = "".join(thought.content for thought in attempt.pipeline.thoughts).strip()

@@ -33,7 +33,7 @@ from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopp
 from worker.turn.continuing import keep_if_cut_off
 from worker.turn.costs import Costs
 from worker.turn.gate import Gate
-from worker.turn.outcomes import outcome_of
+from worker.turn.outcomes import TurnResult, outcome_of
 from worker.turn.plan import Plan
 from worker.turn.ports import (
     AccountsPort,
@@ -127,7 +127,7 @@ class TurnRunner:
 
     async def run(
         self, request: TurnRequest, outbox: OutboxPort, stopped: asyncio.Event
-    ) -> TurnOutcome:
+    ) -> TurnResult:
         """Answers one turn.
 
         Cancelled, it closes the provider's stream and writes nothing more; what was sent stays for
@@ -148,9 +148,9 @@ class TurnRunner:
         offered = offered_to(request, self.tools)
         turn = _Run(self, msgspec.structs.replace(read, tools=offered), outbox, stopped)
         turn.asked = request
-        outcome = await turn.finish()
-        await self.context.noted(request, outcome)
-        return outcome
+        result = await turn.finish()
+        await self.context.noted(request, result.outcome)
+        return result
 
 
 class _Run:
@@ -192,7 +192,7 @@ class _Run:
         self._shut: Failed | None = None
         self._costs = Costs(request, runner.accounts, outbox)
 
-    async def finish(self) -> TurnOutcome:
+    async def finish(self) -> TurnResult:
         """Tries until the turn has its end.
 
         Raises:
@@ -214,9 +214,9 @@ class _Run:
                 case Stopped():
                     return await self._done(attempt, TurnState.CANCELLED)
                 case Failed(error=error):
-                    outcome = await self._after(attempt, error)
-                    if outcome is not None:
-                        return outcome
+                    ended = await self._after(attempt, error)
+                    if ended is not None:
+                        return ended
 
     async def _result_of(self, attempt: Attempt) -> AttemptResult:
         """Asks, unless the breaker of the first model is open; the fleet hears how it went."""
@@ -277,7 +277,7 @@ class _Run:
         attempt.next_round()
         return None
 
-    async def _after(self, attempt: Attempt, error: ProviderError) -> TurnOutcome | None:
+    async def _after(self, attempt: Attempt, error: ProviderError) -> TurnResult | None:
         """Reports a failure and gives up or prepares the next attempt (None)."""
         asked = self._plan.question
         decision = await self._decision(attempt, error)
@@ -355,7 +355,7 @@ class _Run:
             words=words_of(self._runner.say, self._request.route.locale),
         )
 
-    async def _done(self, attempt: Attempt, state: TurnState) -> TurnOutcome:
+    async def _done(self, attempt: Attempt, state: TurnState) -> TurnResult:
         outcome = self._outcome(attempt, state)
         is_empty = attempt.sent == 0 and state is TurnState.DONE
         own = (*((EMPTY_REPLY,) if is_empty else ()), *self._costs.notes)
@@ -369,11 +369,11 @@ class _Run:
         if state is TurnState.DONE:
             await keep_if_cut_off(self.asked, self._plan.rounds, attempt, self._outbox)
         await self._outbox.finish(event, outcome)
-        return outcome
+        return TurnResult(outcome, attempt)
 
     async def _give_up(
         self, attempt: Attempt, error: ProviderError, report: ErrorReport
-    ) -> TurnOutcome:
+    ) -> TurnResult:
         ended = self._outcome(attempt, TurnState.FAILED)
         outcome = msgspec.structs.replace(ended, cause=error.cause)
         event = failed_event(
@@ -381,7 +381,7 @@ class _Run:
         )
         await self._outbox.keep_details(report.id, details_of(report))
         await self._outbox.finish(event, outcome)
-        return outcome
+        return TurnResult(outcome, attempt)
 
     def _outcome(self, attempt: Attempt, state: TurnState) -> TurnOutcome:
         return outcome_of(

@@ -46,7 +46,7 @@ class Case:
         self.runner = runner(self.provider, self.reporter, may_supersede=may_supersede)
 
     async def run(self) -> TurnOutcome:
-        return await self.runner.run(self.request, self.outbox, self.stopped)
+        return (await self.runner.run(self.request, self.outbox, self.stopped)).outcome
 
     @property
     def bodies(self) -> list[dict[str, object]]:

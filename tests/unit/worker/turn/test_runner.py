@@ -73,7 +73,7 @@ class Case:
         )
 
     async def run(self) -> TurnOutcome:
-        return await self.runner.run(self.request, self.outbox, self.stopped)
+        return (await self.runner.run(self.request, self.outbox, self.stopped)).outcome
 
     @property
     def end(self) -> TurnDone | TurnFailed:
