@@ -25,6 +25,7 @@ from shared.edges.spending import Spending
 app = typer.Typer(help="The operators' database.", no_args_is_help=True)
 
 
+@app.command("migrate", hidden=True)
 @app.command()
 def upgrade(output: Output = OutputFormat.TABLE) -> None:
     """Makes the tables, or brings them to this version. Running it again changes nothing."""

@@ -14,6 +14,20 @@ from ops.cli.errors_export import export, forget
 from ops.cli.errors_import import import_
 from ops.cli.errors_top import rate, shortened, spikes_, top
 from ops.cli.exits import NotFound
+from ops.cli.filters import (
+    Category,
+    Cause,
+    Channel,
+    Containing,
+    Guild,
+    Key,
+    Model,
+    Provider,
+    Since,
+    Turn,
+    User,
+    Worker,
+)
 from ops.cli.output import (
     Output,
     OutputFormat,
@@ -35,7 +49,7 @@ from ops.triage.errors import (
     find_error,
     list_errors,
 )
-from ops.triage.repairs import Common, Step, steps_for
+from ops.triage.repairs import Common, Step, log_command, quoted, steps_for
 from shared.edges.sentry import event_id
 from shared.errors import ConfigError
 
@@ -60,18 +74,6 @@ LIST_COLUMNS: Final = (
 TURN_COLUMNS: Final = ("created_at", "attempt", "error_type", "http_status", "error_message")
 STEP_COLUMNS: Final = ("what", "command")
 
-Since = Annotated[str, typer.Option(metavar="SPAN", help="How far back: 90s, 15m, 24h, 7d.")]
-Cause = Annotated[str | None, typer.Option(help="A cause's word, or a group's hash.")]
-Guild = Annotated[int | None, typer.Option(help="A guild's id.")]
-Channel = Annotated[int | None, typer.Option(help="A channel's id.")]
-User = Annotated[int | None, typer.Option(help="A user's id.")]
-Provider = Annotated[str | None, typer.Option(help="A provider's name.")]
-Model = Annotated[str | None, typer.Option(help="A model's id.")]
-Key = Annotated[str | None, typer.Option(help="A key's fingerprint.")]
-Worker = Annotated[str | None, typer.Option(help="A worker's id.")]
-Turn = Annotated[str | None, typer.Option(help="A turn's id.")]
-Category = Annotated[str | None, typer.Option(help="api_error, rate_limit, timeout, ...")]
-Containing = Annotated[str | None, typer.Option("--text", help="Part of the message.")]
 Hash = Annotated[str, typer.Argument(help="A cause's hash, or its beginning.")]
 Note = Annotated[str | None, typer.Option(help="Why, for whoever looks next.")]
 Limit = Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="How many at most.")]
@@ -242,10 +244,10 @@ def _steps(error: ErrorRecord) -> list[Step]:
 
 def _look_at(error: ErrorRecord) -> dict[str, str]:
     """Where else there is something about an error: the log, its turn, Sentry."""
-    found = {"log": f"jq -c 'select(.id == \"{error.id}\")' LOG"}
+    found = {"log": log_command("id", error.id)}
     if error.turn_id is not None:
-        found["log_of_turn"] = f"jq -c 'select(.turn_id == \"{error.turn_id}\")' LOG"
-        found["turn"] = f"turnfleet turns show {error.turn_id}"
+        found["log_of_turn"] = log_command("turn_id", error.turn_id)
+        found["turn"] = f"turnfleet turns show {quoted(error.turn_id)}"
     if settings_now().sentry_url is not None:
         found["sentry"] = f"{settings_now().sentry_url}/issues/?query={event_id(error.id)}"
     return found

@@ -16,6 +16,20 @@ from typing import Annotated
 import msgspec
 import typer
 
+from ops.cli.filters import (
+    Category,
+    Cause,
+    Channel,
+    Containing,
+    Guild,
+    Key,
+    Model,
+    Provider,
+    Since,
+    Turn,
+    User,
+    Worker,
+)
 from ops.cli.output import OutputFormat, print_record, say
 from ops.cli.session import database, span
 from ops.cli.terminal import csv_cell
@@ -35,12 +49,18 @@ class ExportFormat(StrEnum):
 
 
 def export(
-    since: Annotated[str, typer.Option(metavar="SPAN", help="How far back: 24h, 7d.")] = "24h",
-    cause: Annotated[str | None, typer.Option(help="A cause's word, or a group's hash.")] = None,
-    guild: Annotated[int | None, typer.Option(help="A guild's id.")] = None,
-    provider: Annotated[str | None, typer.Option(help="A provider's name.")] = None,
-    model: Annotated[str | None, typer.Option(help="A model's id.")] = None,
-    text: Annotated[str | None, typer.Option(help="Part of the message.")] = None,
+    since: Since = "24h",
+    cause: Cause = None,
+    category: Category = None,
+    guild: Guild = None,
+    channel: Channel = None,
+    user: User = None,
+    provider: Provider = None,
+    model: Model = None,
+    key: Key = None,
+    worker: Worker = None,
+    turn: Turn = None,
+    text: Containing = None,
     form: Annotated[
         ExportFormat, typer.Option("--format", help="One JSON object a line, or CSV.")
     ] = ExportFormat.NDJSON,
@@ -52,21 +72,27 @@ def export(
     wanted = ErrorFilter(
         since=datetime.now(UTC) - span(since),
         cause=cause,
+        category=category,
         guild_id=guild,
+        channel_id=channel,
+        user_id=user,
         provider=provider,
         model=model,
+        key_id=key,
+        worker_id=worker,
+        turn_id=turn,
         text=text,
         limit=MAX_ROWS,
     )
     write = _csv_writer() if form is ExportFormat.CSV else _write_line
-    key = secrets.token_bytes(16) if anonymise else None
+    mark_key = secrets.token_bytes(16) if anonymise else None
 
     async def run() -> int:
         count = 0
         async with database() as opened:
             async for record in pages(opened, wanted):
                 facts = msgspec.structs.asdict(record)
-                write(facts if key is None else _anonymous(facts, key))
+                write(facts if mark_key is None else _anonymous(facts, mark_key))
                 count += 1
         return count
 

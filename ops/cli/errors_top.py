@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from ops.cli.exits import Exit
+from ops.cli.filters import Cause, Containing, Guild, Key, Model, Provider, Since, Worker
 from ops.cli.output import Output, OutputFormat, console, print_records
 from ops.cli.session import database, span
 from ops.triage.causes import Spike, TopBy, TopCause, TopValue, spikes, top_causes, top_values
@@ -30,7 +31,7 @@ TOP_COLUMNS: Final = (
     "group_hash",
     "title",
 )
-VALUE_COLUMNS: Final = ("errors", "causes", "guilds", "last_at")
+VALUE_COLUMNS: Final = ("errors", "expected", "causes", "guilds", "last_at")
 SPIKE_COLUMNS: Final = ("errors", "usual", "is_expected", "error_type", "group_hash", "title")
 RATE_SHOWN: Final = ("per_1000", "turns", "failed_turns", "cancelled", "failures", "expected")
 SHORT_CHARS: Final = 12
@@ -38,16 +39,17 @@ SHORT_CHARS: Final = 12
 WATCH_S: Final = 5.0
 """Between two looks: the recorder writes each second, and an eye wants to finish reading."""
 
-Since = Annotated[str, typer.Option(metavar="SPAN", help="How far back: 90s, 15m, 24h, 7d.")]
-
 
 def top(
     by: Annotated[TopBy, typer.Option(help="What is ranked.")] = TopBy.CAUSE,
     since: Since = "24h",
-    provider: Annotated[str | None, typer.Option(help="A provider's name.")] = None,
-    model: Annotated[str | None, typer.Option(help="A model's id.")] = None,
-    guild: Annotated[int | None, typer.Option(help="A guild's id.")] = None,
-    worker: Annotated[str | None, typer.Option(help="A worker's id.")] = None,
+    cause: Cause = None,
+    provider: Provider = None,
+    model: Model = None,
+    guild: Guild = None,
+    key: Key = None,
+    worker: Worker = None,
+    text: Containing = None,
     new_in: Annotated[
         str | None, typer.Option(help="Only causes that this version was the first to report.")
     ] = None,
@@ -59,23 +61,28 @@ def top(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Ranks causes, guilds, models, ...: how often, and how many guilds and keys they reach."""
-    if by is not TopBy.CAUSE and (with_expected or new_in is not None):
-        raise typer.BadParameter("--all and --new-in belong to --by cause")
-    if with_expected and worker is not None:
-        raise typer.BadParameter("no worker is kept for expected failures: leave --worker out")
+    if by is not TopBy.CAUSE and new_in is not None:
+        raise typer.BadParameter("--new-in belongs to --by cause")
+    if with_expected and (by is TopBy.WORKER or worker is not None or text is not None):
+        raise typer.BadParameter(
+            "expected failures have neither worker nor text: leave these out, or --all"
+        )
 
     async def ask() -> Sequence[TopCause | TopValue]:
         wanted = ErrorFilter(
             since=datetime.now(UTC) - span(since),
+            cause=cause,
             provider=provider,
             model=model,
             guild_id=guild,
+            key_id=key,
             worker_id=worker,
+            text=text,
             limit=limit,
         )
         async with database() as opened:
             if by is not TopBy.CAUSE:
-                return await top_values(opened, wanted, by)
+                return await top_values(opened, wanted, by, with_expected=with_expected)
             return await top_causes(opened, wanted, with_expected=with_expected, new_in=new_in)
 
     while True:
@@ -118,7 +125,7 @@ def spikes_(
 def rate(
     since: Since = "24h",
     by: Annotated[RateBy, typer.Option(help="What is told apart.")] = RateBy.MODEL,
-    guild: Annotated[int | None, typer.Option(help="A guild's id.")] = None,
+    guild: Guild = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Failures per 1,000 ended turns, by whole hours; expected failures count apart."""

@@ -16,6 +16,7 @@ import msgspec
 import typer
 
 from ops.cli.exits import Exit, NotFound
+from ops.cli.filters import Channel, Guild, Model, Provider, User
 from ops.cli.output import Output, OutputFormat, print_records, progress_bar, say
 from ops.cli.recorded import print_recorded
 from ops.cli.session import Fleet, database, fleet, span
@@ -62,9 +63,11 @@ def replay(
     ids: Ids = None,
     cause: Annotated[str | None, typer.Option(help="Failed turns of this cause.")] = None,
     category: Annotated[FailureCategory | None, typer.Option(help="Of this category.")] = None,
-    guild: Annotated[int | None, typer.Option(help="Of this guild.")] = None,
-    provider: Annotated[str | None, typer.Option(help="Of this provider.")] = None,
-    model: Annotated[str | None, typer.Option(help="Of this model.")] = None,
+    guild: Guild = None,
+    channel: Channel = None,
+    user: User = None,
+    provider: Provider = None,
+    model: Model = None,
     text: Annotated[str | None, typer.Option(help="That said this as they failed.")] = None,
     since: Annotated[str | None, typer.Option(metavar="SPAN", help="Failed in the last.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_TURNS, help="How many at most.")] = 100,
@@ -103,6 +106,8 @@ def replay(
         cause=cause,
         category=category.value if category else None,
         guild_id=guild,
+        channel_id=channel,
+        user_id=user,
         provider=provider,
         model=model,
         text=text,

@@ -14,6 +14,7 @@ import typer
 
 from ops.cli.conversation import Exchange, Waiting, converse, fresh_channel
 from ops.cli.exits import Exit, NotFound
+from ops.cli.filters import Channel, Guild, Model, Provider, Since, User
 from ops.cli.output import (
     Output,
     OutputFormat,
@@ -54,8 +55,6 @@ LIST_COLUMNS: Final = (
 TIMELINE_COLUMNS: Final = ("after_ms", "what", "attempt", "who")
 WAIT_S: Final = 120.0
 """What `send` waits for a reply: two of the slowest usual ones."""
-
-Since = Annotated[str, typer.Option(metavar="SPAN", help="How far back: 90s, 15m, 24h, 7d.")]
 
 
 @app.command()
@@ -109,9 +108,11 @@ def list_(
     since: Since = "24h",
     cause: Annotated[str | None, typer.Option(help="Only this cause.")] = None,
     category: Annotated[FailureCategory | None, typer.Option(help="Only this category.")] = None,
-    guild: Annotated[int | None, typer.Option(help="Only this guild.")] = None,
-    provider: Annotated[str | None, typer.Option(help="Only this provider.")] = None,
-    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    guild: Guild = None,
+    channel: Channel = None,
+    user: User = None,
+    provider: Provider = None,
+    model: Model = None,
     text: Annotated[
         str | None, typer.Option(help="Only failures that said this: cause, headline, details.")
     ] = None,
@@ -124,6 +125,8 @@ def list_(
         cause=cause,
         category=category.value if category else None,
         guild_id=guild,
+        channel_id=channel,
+        user_id=user,
         provider=provider,
         model=model,
         text=text,

@@ -59,6 +59,8 @@ def turns_wanted(request: Request) -> FailedFilter:
         cause=values.get("cause") or None,
         category=values.get("category") or None,
         guild_id=number(values.get("guild")),
+        channel_id=number(values.get("channel")),
+        user_id=number(values.get("user")),
         provider=values.get("provider") or None,
         model=values.get("model") or None,
         text=values.get("text") or None,

@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from ops.console.access import csrf_of, is_known
 from ops.console.desk import desk_of
 from ops.console.drawing import bar, sparkline
+from ops.triage.repairs import log_command, quoted
 from shared import __version__, harmless
 from shared.i18n import load_texts
 
@@ -129,8 +130,8 @@ def _environment() -> jinja2.Environment:
     )
     filters = {"cell": cell, "visible": visible, "moment": moment, "discord": discord}
     environment.filters |= filters | {"sparkline": sparkline, "ago": ago, "span": span}
-    environment.filters |= {"headline": headline, "facts": facts}
-    environment.globals |= {"bar": bar, "version": __version__}
+    environment.filters |= {"headline": headline, "facts": facts, "quoted": quoted}
+    environment.globals |= {"bar": bar, "version": __version__, "log_command": log_command}
     return environment
 
 

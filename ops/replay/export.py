@@ -6,22 +6,23 @@ provider (`attempt-1-1.sse`, for `turnfleet normalize`). Keys, prompts and the i
 channels and servers are not in it; the model's reply is, since the bug is in that.
 """
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from ops.replay.recorded import Tape, bodies_of
+from ops.replay.recorded import Tape, answers_of, bodies_of
 from shared import __version__
 from shared.edges.local_channel import LocalChannel
 from shared.edges.records import TimelineEntry, TurnRecord, TurnRecords
 from shared.errors import ConfigError, WireError
 from shared.messages import Message, Role
-from shared.recording import Asked, Carried, Recording, read_recording
+from shared.recording import Carried, Recording, read_recording
 from shared.redaction import MAX_TEXT_CHARS, redact, redact_value
 from shared.secrets import Secret
-from shared.turns import Front, TurnOutcome, TurnRequest
+from shared.turns import Front, Target, TurnOutcome, TurnRequest
 from shared.wire import decode_turn_request
 
 FACTS: Final = "turn.json"
@@ -44,6 +45,15 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[int]
     delivered: list[str] | None = None
     errors: list[dict[str, object]] = msgspec.field(default_factory=list)
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider answered to one request of an exported attempt, and who was asked."""
+
+    file: str
+    target: Target
+    tools: tuple[str, ...]
+    body: bytes
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,18 +142,44 @@ def tape_in(folder: Path, attempt: int | None) -> Tape:
     Raises:
         ConfigError: it is no export, or has no such attempt.
     """
-    try:
+    with _reading(folder):
         facts = msgspec.json.decode((folder / FACTS).read_bytes(), type=Exported)
         number = attempt or max(facts.attempts, default=0)
         recording = (folder / f"attempt-{number}.rec").read_bytes()
         request = decode_turn_request(bytes(facts.request))
+    is_last = number == max(facts.attempts, default=0)
+    shown = tuple(facts.delivered) if facts.delivered is not None and is_last else None
+    return Tape(request=request, attempt=number, recording=recording, delivered=shown)
+
+
+def answers_in(folder: Path) -> list[Answer]:
+    """Every answer in an exported folder, attempt by attempt.
+
+    Raises:
+        ConfigError: it is no export.
+    """
+    found = []
+    with _reading(folder):
+        facts = msgspec.json.decode((folder / FACTS).read_bytes(), type=Exported)
+        request = decode_turn_request(bytes(facts.request))
+        for number in facts.attempts:
+            recording = (folder / f"attempt-{number}.rec").read_bytes()
+            for at, (asked, body) in enumerate(answers_of(recording), 1):
+                target = request.target if asked is None else asked.target
+                tools = () if asked is None else tuple(tool.name for tool in asked.tools)
+                file = f"attempt-{number}-{at}.sse"
+                found.append(Answer(file=file, target=target, tools=tools, body=body))
+    return found
+
+
+@contextlib.contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as exc:
         raise ConfigError(f"{folder} has no recorded attempt: {exc.strerror}") from exc
     except (msgspec.DecodeError, WireError) as exc:
         raise ConfigError(f"{folder / FACTS} is no export of a turn: {exc}") from exc
-    is_last = number == max(facts.attempts, default=0)
-    shown = tuple(facts.delivered) if facts.delivered is not None and is_last else None
-    return Tape(request=request, attempt=number, recording=recording, delivered=shown)
 
 
 def anonymous(request: TurnRequest) -> TurnRequest:
@@ -177,7 +213,8 @@ def without_secrets(recording: bytes, secrets: Sequence[Secret]) -> bytes:
 
     Then its bytes come as one piece without it: a key may lie across two of them.
     """
-    bodies = bodies_of(recording)
+    answers = answers_of(recording)
+    bodies = [body for _, body in answers]
     cleaned = [_clean(body, secrets) for body in bodies]
     carried = [one for one in read_recording(recording) if isinstance(one, Carried)]
     said = [redact(one.text, secrets) for one in carried]
@@ -186,10 +223,9 @@ def without_secrets(recording: bytes, secrets: Sequence[Secret]) -> bytes:
     rewritten = Recording(limit_bytes=2 * sum(map(len, [*cleaned, *said])) + 1024)
     for one, text in zip(carried, said, strict=True):
         rewritten.carried(text, trims=one.trims)
-    asked = [one for one in read_recording(recording) if isinstance(one, Asked)]
-    for at, body in enumerate(cleaned):
-        if at < len(asked):
-            rewritten.asked(0.0, asked[at].target, asked[at].tools)
+    for (asked, _), body in zip(answers, cleaned, strict=True):
+        if asked is not None:
+            rewritten.asked(0.0, asked.target, asked.tools)
         rewritten.received(0.0, body)
     return rewritten.dump()
 

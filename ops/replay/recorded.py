@@ -145,12 +145,20 @@ def difference(delivered: Sequence[str], segments: Sequence[Segment]) -> list[st
     return list(difflib.unified_diff(old, new, "delivered", "replayed", lineterm=""))
 
 
+def answers_of(recording: bytes) -> list[tuple[Asked | None, bytes]]:
+    """The bytes of each response in a recording with the request that it answers.
+
+    A request that was answered with nothing is left out.
+    """
+    rounds: list[tuple[Asked | None, list[bytes]]] = [(None, [])]
+    for entry in read_recording(recording):
+        if isinstance(entry, Asked):
+            rounds.append((entry, []))
+        elif isinstance(entry, Received):
+            rounds[-1][1].append(entry.data)
+    return [(asked, b"".join(parts)) for asked, parts in rounds if parts]
+
+
 def bodies_of(recording: bytes) -> list[bytes]:
     """The bytes of each response in a recording, as `turnfleet normalize` reads them."""
-    rounds: list[list[bytes]] = [[]]
-    for entry in read_recording(recording):
-        if isinstance(entry, Asked) and rounds[-1]:
-            rounds.append([])
-        elif isinstance(entry, Received):
-            rounds[-1].append(entry.data)
-    return [b"".join(parts) for parts in rounds if parts]
+    return [body for _, body in answers_of(recording)]

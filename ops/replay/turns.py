@@ -99,6 +99,8 @@ class FailedFilter(msgspec.Struct, frozen=True, kw_only=True):
     cause: str | None = None
     category: str | None = None
     guild_id: int | None = None
+    channel_id: int | None = None
+    user_id: int | None = None
     provider: str | None = None
     model: str | None = None
     text: str | None = None
@@ -110,6 +112,8 @@ class FailedFilter(msgspec.Struct, frozen=True, kw_only=True):
             (self.cause, event.cause if event else None),
             (self.category, event.category if event else None),
             (self.guild_id, record.route.guild_id),
+            (self.channel_id, record.route.channel_id),
+            (self.user_id, record.route.user_id),
             (self.provider, record.facts.provider),
             (self.model, record.facts.model),
         )

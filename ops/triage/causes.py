@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, Select, and_, case, func, or_, select
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, case, func, or_, select
 from sqlalchemy import literal_column as literal
 
 from ops.store.engine import Database
@@ -80,10 +80,14 @@ _TOP_COLUMNS: Final = {
 
 
 class TopValue(msgspec.Struct, frozen=True, kw_only=True):
-    """A guild, a model, ... within a window. `value` '' is none (a DM, no key)."""
+    """A guild, a model, ... within a window. `value` '' is none (a DM, no key).
+
+    `expected` of the `errors` need nobody.
+    """
 
     value: str
     errors: int
+    expected: int
     causes: int
     guilds: int
     last_at: datetime
@@ -124,11 +128,8 @@ async def top_causes(
         with_expected: counts expected failures too, which have neither text nor worker.
         new_in: only causes that this version was the first to report.
     """
-    table = turn_failures if with_expected else error_logs
+    table, matching, expected = _failures(wanted, with_expected=with_expected)
     logs, groups = table.c, error_groups.c
-    # Text and worker stand in `error_logs` alone.
-    matching = conditions_of(table, wanted, *ATTRIBUTES) if with_expected else conditions(wanted)
-    expected = func.sum(logs.is_expected) if with_expected else literal("0")
     counted = (
         select(
             logs.group_hash,
@@ -159,6 +160,19 @@ async def top_causes(
     return [_top(row, wanted.since) for row in rows]
 
 
+def _failures(
+    wanted: ErrorFilter, *, with_expected: bool
+) -> tuple[Table, list[ColumnElement[bool]], ColumnElement[int]]:
+    """The table with the failures that are meant, which of them, and how to count expected ones.
+
+    Texts, channels and workers stand in `error_logs` alone.
+    """
+    if not with_expected:
+        return error_logs, conditions(wanted), literal("0")
+    matching = conditions_of(turn_failures, wanted, *ATTRIBUTES)
+    return turn_failures, matching, func.sum(turn_failures.c.is_expected)
+
+
 def _top(row: dict[str, Any], since: datetime | None) -> TopCause:
     seen = row.pop("first_seen")
     named = {
@@ -171,26 +185,40 @@ def _top(row: dict[str, Any], since: datetime | None) -> TopCause:
     return TopCause(**row, **named, is_new=is_new)
 
 
-async def top_values(database: Database, wanted: ErrorFilter, by: TopBy) -> list[TopValue]:
-    """The guilds, models, keys, ... with the most errors that match."""
-    logs = error_logs.c
+async def top_values(
+    database: Database, wanted: ErrorFilter, by: TopBy, *, with_expected: bool = False
+) -> list[TopValue]:
+    """The guilds, models, keys, ... with the most failures that match.
+
+    Args:
+        database: to ask.
+        wanted: the filter.
+        by: what is ranked.
+        with_expected: counts expected failures too, which have no worker.
+    """
+    table, matching, expected = _failures(wanted, with_expected=with_expected)
+    logs = table.c
     column = logs[_TOP_COLUMNS[by]]
     statement = (
         select(
             column.label("value"),
             func.count().label("errors"),
+            expected.label("expected"),
             func.count(logs.group_hash.distinct()).label("causes"),
             func.count(logs.guild_id.distinct()).label("guilds"),
             func.max(logs.created_at).label("last_at"),
         )
-        .where(*conditions(wanted))
+        .where(*matching)
         .group_by(column)
         .order_by(func.count().desc(), column)
         .limit(min(wanted.limit, MAX_ROWS))
     )
     async with database.begin() as connection:
         rows = [dict(row._mapping) for row in await connection.execute(statement)]
-    return [TopValue(**row | {"value": _named(row["value"])}) for row in rows]
+    return [
+        TopValue(**row | {"value": _named(row["value"]), "expected": int(row["expected"] or 0)})
+        for row in rows
+    ]
 
 
 async def spikes(

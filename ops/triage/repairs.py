@@ -4,11 +4,13 @@ Comes in: a cause's word and what its failures have in common. Goes out: steps, 
 `errors show` and the console show the same. Pure.
 """
 
+import shlex
 from typing import Final
 
 import msgspec
 
 from shared.causes import CAUSES, Cause, Family
+from shared.harmless import plain
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +73,10 @@ STEPS: Final[dict[Family, tuple[tuple[str, str], ...]]] = {
     Family.CONTEXT: (("nothing is broken: a longer context needs another model", ""), _ANOTHER),
     Family.REQUEST: (
         _LOOK,
-        ("run the recorded answer through this version", "turnfleet turns replay TURN --recorded"),
+        (
+            "run the recorded answer through this version",
+            "turnfleet turns replay {turn} --recorded",
+        ),
         _ANOTHER,
     ),
     Family.GENERATION: (_WAIT, _REPLAY),
@@ -89,12 +94,12 @@ STEPS: Final[dict[Family, tuple[tuple[str, str], ...]]] = {
     Family.OVERLOAD: (_WAIT, _HOLD, _REPLAY),
     Family.UPSTREAM: (
         _WAIT,
-        ("see the bytes that came", "turnfleet turns replay TURN --recorded --diff"),
+        ("see the bytes that came", "turnfleet turns replay {turn} --recorded --diff"),
         _REPLAY,
     ),
     Family.INTERNAL: (
         _LOOK,
-        ("take everything about one of them for a bug report", "turnfleet turns export TURN"),
+        ("take everything about one of them for a bug report", "turnfleet turns export {turn}"),
         _REPLAY,
     ),
 }
@@ -117,12 +122,21 @@ def steps_for(error_type: str, common: Common, turn_id: str | None = None) -> li
         rows = OTHERWISE
     guild = "GUILD" if common.guild_id is None else str(common.guild_id)
     words = {
-        "cause": f"--cause {error_type} --dry-run",
-        "hash": common.group_hash[:12],
-        "provider": common.provider or "PROVIDER",
+        "cause": f"--cause {quoted(error_type)} --dry-run",
+        "hash": quoted(common.group_hash[:12]),
+        "provider": quoted(common.provider or "PROVIDER"),
         "guild": guild,
     }
-    return [
-        Step(what=what, command=command.format(**words).replace("TURN", turn_id or "TURN"))
-        for what, command in rows
-    ]
+    turn = quoted(turn_id or "TURN")
+    return [Step(what=what, command=command.format(turn=turn, **words)) for what, command in rows]
+
+
+def quoted(fact: str) -> str:
+    """A fact as one word of a command: who pastes it runs nothing that somebody wrote into it."""
+    return shlex.quote(plain(fact))
+
+
+def log_command(name: str, value: str) -> str:
+    """The command that shows the lines of a log in which a field has this value."""
+    wanted = msgspec.json.encode(value).decode()
+    return f"jq -c {quoted(f'select(.{name} == {wanted})')} LOG"

@@ -194,3 +194,5 @@ async def test_a_recorded_attempt_plays_what_was_delivered(server: RedisServer, 
             home, server.url, "normalize", body, "--provider", "rehearsal", "-o", "ndjson"
         )
         assert json.loads(out)["events"][0]["type"] == "start"
+        code, whole, _ = await turnfleet(home, server.url, "normalize", folder, "-o", "ndjson")
+        assert (code, json.loads(whole)["events"]) == (0, json.loads(out)["events"])

@@ -165,6 +165,7 @@ def test_db_upgrade_and_status(empty_url: str, tmp_path: Path):
     first = json.loads(turnfleet("db", "upgrade", "-o", "json").stdout)
     again = json.loads(turnfleet("db", "upgrade", "-o", "json").stdout)
     assert (first["before"], first["result"]) == (None, "upgraded")
+    assert turnfleet("db", "migrate").exit_code == 0  # as others call it
     assert again["result"] == "nothing to do"
     status = turnfleet("db", "status", "--check", "-o", "json")
     assert (status.exit_code, json.loads(status.stdout)["errors"]) == (0, 0)
@@ -265,8 +266,12 @@ def test_show_says_what_mends_it_and_where_else_to_look(turnfleet: Command):
         (("--by", "provider"), {"provider": "openai", "errors": 3, "causes": 2}),
         (("--new-in", "0.1.0"), {"error_type": "invalid_key", "is_new": True}),
         (("--all",), {"error_type": "invalid_key", "expected": 0}),
+        (("--all", "--by", "guild"), {"guild": "1101", "errors": 2, "expected": 0}),
+        (("--by", "guild", "--cause", "insufficient_balance"), {"guild": "1102", "errors": 1}),
+        (("--text", "QUOTA"), {"error_type": "insufficient_balance", "errors": 1}),
+        (("--by", "model", "--key", "a1b2c3d4e5f6"), {"model": "gpt-5", "errors": 3}),
     ],
-    ids=["guild", "provider", "new", "all"],
+    ids=["guild", "provider", "new", "all", "all by guild", "cause", "text", "key"],
 )
 def test_top_ranks_by_more_than_causes(
     turnfleet: Command, words: tuple[str, ...], expected: dict[str, object]
@@ -278,7 +283,12 @@ def test_top_ranks_by_more_than_causes(
 
 @pytest.mark.parametrize(
     "words",
-    [("--by", "guild", "--all"), ("--by", "key", "--new-in", "1"), ("--all", "--worker", "w")],
+    [
+        ("--by", "worker", "--all"),
+        ("--by", "key", "--new-in", "1"),
+        ("--all", "--worker", "w"),
+        ("--all", "--text", "x"),
+    ],
     ids=" ".join,
 )
 def test_top_refuses_what_does_not_go_together(turnfleet: Command, words: tuple[str, ...]):

@@ -4,6 +4,7 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import msgspec
 import pytest
 from sqlalchemy import select
 
@@ -119,6 +120,19 @@ async def test_errors_are_ranked_by_what_they_have_in_common(
     await write_reports(database, reports, NOW)
     found = (await top_values(database, DAY, by))[0]
     assert (found.value, found.errors, found.causes) == first
+
+
+async def test_expected_failures_are_ranked_where_they_are_asked_for(database: Database):
+    busy = _kind("overloaded", guild_id=8, severity=Severity.WARNING)
+    reports = [busy, msgspec.structs.replace(busy, id="another"), _kind("invalid_key", guild_id=7)]
+    await write_reports(database, reports, NOW)
+    (first,) = await top_values(database, DAY, TopBy.GUILD)
+    assert (first.value, first.errors, first.expected) == ("7", 1, 0)
+    first, _ = await top_values(database, DAY, TopBy.GUILD, with_expected=True)
+    assert (first.value, first.errors, first.expected) == ("8", 2, 2)
+    wanted = msgspec.structs.replace(DAY, cause="invalid_key")
+    (only,) = await top_values(database, wanted, TopBy.GUILD, with_expected=True)
+    assert only.value == "7"
 
 
 async def test_only_what_a_version_brought_is_new_in_it(database: Database):

