@@ -108,9 +108,11 @@ class TurnSequencer:
         return slot is not None and slot.message_id is None and slot.nonce == nonce
 
     def plan(self, envelope: Envelope) -> Plan | None:
-        """How an earlier life began to show a segment; None for one that nobody began."""
+        """How an earlier life began to show an envelope; None for one that nobody began."""
         head, slot = self._head, self._slot
-        if not is_of(head, envelope) or envelope.seq != head.seq + 1:
+        # An end is shown whatever is missing before it.
+        is_next = envelope.seq == head.seq + 1 or isinstance(envelope.event, TurnDone | TurnFailed)
+        if not is_of(head, envelope) or not is_next:
             return None
         nonce = nonce_for(self._turn_id, envelope, head.parts)
         is_sent = slot is not None and slot.nonce == nonce

@@ -52,6 +52,7 @@ class MemoryFront:
         self.has_history = True
         self.history_fails = 0
         self.refused_files: Refused | None = None
+        self.max_chars = MAX_CHARS
         self._next_id = 1000
         self._events: asyncio.Queue[FrontEvent | None] = asyncio.Queue()
 
@@ -148,7 +149,7 @@ class MemoryFront:
         if message.files and self.refused_files is not None:
             return self.refused_files
         is_blank = not message.text.strip() and not message.files
-        if len(message.text) > MAX_CHARS or is_blank:
+        if len(message.text) > self.max_chars or is_blank:
             return Refused(refusal=Refusal.CONTENT, status=400, code=50035)
         known = self.nonces.get(message.nonce)
         if known is not None:

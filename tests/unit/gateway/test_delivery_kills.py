@@ -45,6 +45,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     refused_files: Refused | None = None
     merges: bool = False
     kept: dict[str, bytes] = msgspec.field(default_factory=dict)
+    max_chars: int = 2_000
 
 
 REST = NOTICES.say(REST_IN_FILE, "en")
@@ -61,6 +62,7 @@ MADE = [
     text(3, "b"),
     done(3),
 ]
+HALVES = ["It failed. The answer above was cut off.", "-# Whoever set this up can change it."]
 REPLIES = {
     "plain": Case(envelopes=[text(1, "a"), text(2, "b"), done(2)], expected=["a", "b"]),
     "shorter second attempt": Case(
@@ -86,6 +88,17 @@ REPLIES = {
     "failed second attempt": Case(
         envelopes=[text(1, "a"), text(2, "b"), superseded(2), failed(0, attempt=2)],
         expected=["It failed.\n-# Whoever set this up can change it."],
+    ),
+    "a notice in two halves": Case(
+        envelopes=[text(1, "a"), failed(1)], expected=["a", *HALVES], max_chars=45
+    ),
+    "a notice of another attempt in two halves": Case(
+        envelopes=[text(1, "a"), text(2, "b"), failed(0, attempt=2)],
+        expected=["a", "b", "It failed.", HALVES[1]],
+        max_chars=45,
+    ),
+    "a notice after a gap in two halves": Case(
+        envelopes=[text(1, "a"), failed(2)], expected=["a", *HALVES], max_chars=45
     ),
     "merged under load": Case(
         envelopes=[*(text(seq, f"<{seq}>", joint="\n\n") for seq in range(1, 6)), done(5)],
@@ -221,6 +234,7 @@ class Survivors:
         self.case = case
         self.front = GatedFront()
         self.front.refused_files = case.refused_files
+        self.front.max_chars = case.max_chars
         self.fleet = MemoryFleet()
         self.fleet.pictures = case.kept
         self.journal = GatedJournal()
