@@ -28,6 +28,8 @@ SILENCE_S: Final = 10.0
 """Who waits longer is told for what."""
 TAKE_AWAY_S: Final = 5.0
 """What taking a notice away gets, while the gateway may be ending."""
+LOOK_AT_MESSAGES: Final = 50
+"""One request: so much is said in a channel while somebody waits."""
 MAX_ENDED: Final = 1_000
 """Turns remembered as shown: what a gateway answers within some seconds."""
 
@@ -99,6 +101,7 @@ class Typist:
         self._refresh_s = refresh_s
         self._silence_s = silence_s
         self._signs: dict[str, asyncio.Task[None]] = {}
+        self._clearing: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._ended: OrderedDict[str, None] = OrderedDict()
 
@@ -111,7 +114,7 @@ class Typist:
                 yield
             finally:
                 self._group = None
-                for task in list(self._signs.values()):
+                for task in (*self._signs.values(), *self._clearing):
                     task.cancel()
 
     def start(
@@ -162,6 +165,23 @@ class Typist:
                 await asyncio.sleep(self._refresh_s)
         finally:
             await notice.take_away()
+            self._clear(notice)
+
+    def _clear(self, notice: "_Notice") -> None:
+        """Goes on taking a notice away after its sign has ended; else it would stay for ever."""
+        if self._group is None or not notice.is_left:
+            return  # the next gateway finds it
+        task = self._group.create_task(self._take_away(notice), name="clear a notice")
+        self._clearing.add(task)
+        task.add_done_callback(self._clearing.discard)
+
+    async def _take_away(self, notice: "_Notice") -> None:
+        for _ in range(int(TYPING_TTL_S / REFRESH_S)):
+            await asyncio.sleep(self._refresh_s)
+            await notice.take_away()
+            if not notice.is_left:
+                return
+        logger.warning("place.left", extra={"turn_id": notice.turn_id})
 
     async def _show(self, front: ChannelFront, prompt: _Prompt) -> None:
         notice = None if self._waiting is None else _Notice(front, prompt, self._waiting)
@@ -178,10 +198,11 @@ class Typist:
         finally:
             if notice is not None:
                 await notice.take_away()
+                self._clear(notice)
 
 
 class _Notice:
-    """The notice of one waiting turn: none, shown, or taken away."""
+    """The notice of one waiting turn: none, perhaps there, shown, or taken away."""
 
     def __init__(
         self,
@@ -198,6 +219,13 @@ class _Notice:
         self._message_id = shown
         self._posted = 0 if shown is None else 1
         self._posting: asyncio.Task[None] | None = None
+        self._doubtful: str | None = None
+        """The text of a post whose receipt was lost."""
+
+    @property
+    def turn_id(self) -> str:
+        """Whose it is."""
+        return self._prompt.turn_id
 
     @property
     def _buttons(self) -> tuple[Button, ...]:
@@ -207,6 +235,11 @@ class _Notice:
     def is_shown(self) -> bool:
         """Whether the channel shows it."""
         return self._message_id is not None
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the channel shows it, or may."""
+        return self.is_shown or self._doubtful is not None
 
     async def refresh(self) -> None:
         """Shows what the turn waits for now; takes the notice away once it waits no more.
@@ -237,13 +270,32 @@ class _Notice:
             async with asyncio.timeout(TAKE_AWAY_S):
                 if self._posting is not None:
                     await asyncio.wait({self._posting})
+                if self._message_id is None and self._doubtful is not None:
+                    await self._find(self._doubtful)
                 if self._message_id is not None:
                     outcome = await self._front.delete(self._prompt.channel_id, self._message_id)
                     if isinstance(outcome, Unavailable):
-                        return  # it is tried again while the sign lives, or by the next gateway
+                        return  # it is tried again, if need be by the next gateway
                     self._message_id = None
                     await self._waiting.forget(self._prompt.turn_id)
         self._posting = None
+
+    async def _find(self, words: str) -> None:
+        """Looks whether a post without a receipt has arrived."""
+        prompt = self._prompt
+        if prompt.reply_to is None:
+            self._doubtful = None  # there is no place from which to look
+            return
+        nonce = self._waiting.nonce(prompt.turn_id, self._posted)
+        shown = await self._front.history(
+            prompt.channel_id, after=prompt.reply_to, limit=LOOK_AT_MESSAGES
+        )
+        if isinstance(shown, Unavailable):
+            return
+        self._doubtful = None
+        for message in shown or ():
+            if message.is_own and (message.nonce == nonce or message.text == words):
+                self._message_id = message.message_id
 
     async def _post(self, words: str) -> None:
         message = OutgoingMessage(
@@ -256,7 +308,7 @@ class _Notice:
         )
         outcome = await self._front.send(message)
         if isinstance(outcome, Sent):
-            self._message_id, self._said = outcome.message_id, words
+            self._message_id, self._said, self._doubtful = outcome.message_id, words, None
             self._posted += 1
             prompt = self._prompt
             await self._waiting.remember(
@@ -268,4 +320,5 @@ class _Notice:
                 )
             )
         else:
+            self._doubtful = words if isinstance(outcome, Unavailable) else None
             logger.debug("place.not_said", extra={"outcome": type(outcome).__name__})

@@ -181,3 +181,59 @@ async def test_a_notice_that_could_not_be_deleted_is_tried_again(front: MemoryFr
         words.said = None
         await until(lambda: front.shown(7) == [])
     assert words.left == {}
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+async def test_a_notice_that_could_not_be_deleted_at_the_end_is_not_left(
+    front: MemoryFront, tries: int
+):
+    words = Words()
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await until(lambda: front.shown(7) == ["2 before you"])
+        front.script = [Unavailable(reason="x")] * tries
+        typist.stop("l1")
+        await until(lambda: front.shown(7) == [])
+    assert words.left == {}
+
+
+async def test_a_notice_whose_receipt_was_lost_is_not_left(front: MemoryFront):
+    front.loses_answers = 1
+    words = Words()
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", front, 7, reply_to=5)
+        await until(lambda: front.shown(7) == ["2 before you"])
+        typist.stop("l1")
+        await until(lambda: front.shown(7) == [])
+    assert words.left == {}
+
+
+async def test_a_notice_whose_fate_is_unknown_is_looked_for_until_it_is_known(front: MemoryFront):
+    """The answer to the post is lost, and then the history cannot be read for a while."""
+    front.loses_answers = 1
+    front.history_fails = 2
+    words = Words()
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", front, 7, reply_to=5)
+        await until(lambda: front.shown(7) == ["2 before you"])
+        words.said = ""
+        typist.stop("l1")
+        await until(lambda: front.shown(7) == [])
+
+
+async def test_a_front_that_stays_away_is_not_asked_for_ever(
+    front: MemoryFront, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("gateway.typist.TYPING_TTL_S", 24.0)
+    typist = signs(Words())
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await until(lambda: front.shown(7) == ["2 before you"])
+        front.script = [Unavailable(reason="x")] * 100
+        typist.stop("l1")
+        await asyncio.sleep(0.1)
+        assert len(front.script) > 90
+    assert front.shown(7) == ["2 before you"]
