@@ -46,6 +46,10 @@ class WaitingPort(Protocol):
         """
         ...
 
+    async def is_answered(self, turn_id: str) -> bool:
+        """Whether something of the answer is there, whichever gateway shows it."""
+        ...
+
     def nonce(self, turn_id: str, nth: int) -> str:
         """The nonce of a turn's first notice, or of a further one after it was taken away."""
         ...
@@ -187,6 +191,8 @@ class Typist:
         notice = None if self._waiting is None else _Notice(front, prompt, self._waiting)
         try:
             for n in range(int(TYPING_TTL_S / REFRESH_S)):
+                if n and await self._is_answered(prompt.turn_id):
+                    return  # by another gateway, whose delivery knows nothing of this sign
                 await front.typing(prompt.channel_id)
                 left_s = self._silence_s - n * self._refresh_s
                 if notice is not None and left_s < self._refresh_s:
@@ -199,6 +205,9 @@ class Typist:
             if notice is not None:
                 await notice.take_away()
                 self._clear(notice)
+
+    async def _is_answered(self, turn_id: str) -> bool:
+        return self._waiting is not None and await self._waiting.is_answered(turn_id)
 
 
 class _Notice:

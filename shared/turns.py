@@ -218,6 +218,8 @@ TRANSITIONS: dict[TurnState, frozenset[TurnState]] = {
     TurnState.CANCELLED: frozenset(),
     TurnState.DEAD: frozenset(),
 }
+ENDS = frozenset(state for state, following in TRANSITIONS.items() if not following)
+"""The states that a turn does not leave."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -30,7 +30,7 @@ from shared.lifetimes import (
     SOURCE_TTL_MS,
 )
 from shared.segments import WITHDRAWN, Envelope
-from shared.turns import TRANSITIONS, Route, TurnRequest
+from shared.turns import ENDS, Route, TurnRequest
 from shared.wire import decode_route, decode_turn_request, encode_json, encode_turn_request
 
 READ_BLOCK_S: Final = 1.0
@@ -38,7 +38,6 @@ READ_BLOCK_S: Final = 1.0
 
 SILENT_MAX: Final = 200
 """Typing signs that are shown again after a restart: four seconds of requests."""
-ENDS: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
 DECLINED: Final = "declined"
 """In the mark of a prompt that became no turn; an admission's own nonce is hexadecimal."""
 DIRECT_CHANNELS_MAX: Final = 200

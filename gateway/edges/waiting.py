@@ -19,7 +19,7 @@ from shared.edges.redis import within
 from shared.errors import StoreError
 from shared.i18n import Texts
 from shared.lifetimes import PLACES_TTL_MS
-from shared.turns import TurnState
+from shared.turns import ENDS, TurnState
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class Waiting:
         self._overview = Overview(queue)
         self._redis = queue.redis
         self._places = queue.keys.places
+        self._turn = queue.keys.turn
         self._texts = texts
         self._notices = Notices(texts)
 
@@ -58,6 +59,18 @@ class Waiting:
         if place.state is not TurnState.QUEUED:
             return None
         return sentence(place, self._texts, locale)
+
+    async def is_answered(self, turn_id: str) -> bool:
+        """Whether something of the answer is there; no while Redis is away, or forgot the turn."""
+        try:
+            facts: list[bytes | None] = await within(
+                self._redis.hmget(self._turn(turn_id), ["state", "shown"])
+            )
+        except StoreError as exc:
+            logger.debug("place.store_waits", extra={"error": str(exc)})
+            return False
+        state, shown = facts
+        return shown == b"1" or (state is not None and state.decode() in ENDS)
 
     def buttons(self, turn_id: str, locale: str) -> tuple[Button, ...]:
         """Stop, for turns of Discord: a local channel has no buttons."""

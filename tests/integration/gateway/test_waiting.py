@@ -16,7 +16,7 @@ from shared.keys import Keys
 from shared.segments import TurnDone
 from shared.turns import TurnState
 from tests.support.servers import RedisServer, free_port, running_server
-from tests.support.turns import turn
+from tests.support.turns import segment, turn
 
 TEXTS = load_texts()
 
@@ -50,10 +50,25 @@ async def test_words_follow_the_turn_through_the_queue(queue: TurnQueue):
     assert await waiting.words("unknown", "en") is None
 
 
+async def test_a_turn_is_answered_once_something_of_it_is_there(queue: TurnQueue):
+    waiting = Waiting(queue, TEXTS)
+    await queue.admit(turn("l1", channel=1))
+    await queue.admit(turn("l2", channel=2))
+    assert not await waiting.is_answered("l1")
+    first, second = await queue.claim("w1", 2)
+    assert not await waiting.is_answered("l1")
+    await queue.append(first.token, 1, segment(first.token, 1))
+    assert await waiting.is_answered(first.token.turn_id)
+    await queue.finish(second.token, TurnDone(count=0))
+    assert await waiting.is_answered(second.token.turn_id)
+    assert not await waiting.is_answered("unknown")
+
+
 async def test_without_redis_nothing_is_said(queue: TurnQueue):
     redis = connect(f"redis://127.0.0.1:{free_port()}")
     away = Waiting(TurnQueue(redis, queue.keys, Settings()), TEXTS)
     assert await away.words("l1", "en") == ""
+    assert not await away.is_answered("l1")
     await away.remember(Left(turn_id="l1", channel_id=7, message_id=8))
     await away.forget("l1")
     assert await away.left_behind(is_local=True) == []

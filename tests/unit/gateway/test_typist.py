@@ -15,12 +15,16 @@ class Words:
 
     def __init__(self, words: str | None = "2 before you") -> None:
         self.said = words
+        self.is_shown = False
         self.asked: list[str] = []
         self.left: dict[str, Left] = {}
 
     async def words(self, turn_id: str, locale: str) -> str | None:
         self.asked.append(f"{turn_id} {locale}")
         return self.said
+
+    async def is_answered(self, turn_id: str) -> bool:
+        return self.is_shown
 
     def nonce(self, turn_id: str, nth: int) -> str:
         return f"{turn_id}-{nth}"
@@ -237,3 +241,16 @@ async def test_a_front_that_stays_away_is_not_asked_for_ever(
         await asyncio.sleep(0.1)
         assert len(front.script) > 90
     assert front.shown(7) == ["2 before you"]
+
+
+async def test_a_sign_ends_when_another_gateway_shows_the_answer(front: MemoryFront):
+    words = Words()
+    typist = signs(words, silence_s=60.0)
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await until(lambda: len(front.typed) > 2)
+        words.is_shown = True
+        await asyncio.sleep(0.01)
+        typed = len(front.typed)
+        await asyncio.sleep(0.02)
+        assert len(front.typed) == typed
