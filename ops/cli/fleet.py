@@ -221,7 +221,8 @@ def _the(name: str, living: list[ProcessRecord]) -> ProcessRecord:
 
 
 def _name(what: str) -> str:
-    kind, _, whose = what.partition("=")
+    """A pause as Redis names it, which is how `status` shows it, too."""
+    kind, _, whose = what.replace("=", ":", 1).partition(":")
     if what == "fleet":
         return what
     if kind not in KINDS or not whose:

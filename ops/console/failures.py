@@ -31,6 +31,9 @@ async def causes(request: Request) -> Response:
     """The causes of a time, the most frequent first; with `all`, the expected ones too."""
     desk, wanted, trouble = desk_of(request), errors_wanted(request), list[str]()
     with_expected = bool(request.query_params.get("all"))
+    if with_expected and (wanted.text or wanted.worker_id):
+        with_expected = False
+        trouble.append("Expected failures keep neither text nor worker: these need somebody.")
     asked = top_causes(desk.database, wanted, with_expected=with_expected)
     found = await otherwise(asked, [], trouble)
     names = [one.group_hash for one in found]

@@ -15,14 +15,15 @@ from starlette.responses import RedirectResponse, Response
 
 from ops.console.asking import ROWS, otherwise
 from ops.console.desk import Desk, desk_of
-from ops.console.render import page
+from ops.console.render import page, span
 from ops.console.turns import turn_row
 from ops.replay.turns import FailedFilter
 from ops.triage.causes import Spike, hourly, spikes, top_causes
 from ops.triage.errors import ErrorFilter, find_error
 from ops.triage.rates import RateBy, rates
+from ops.triage.repairs import quoted
 from shared.causes import Cause
-from shared.edges.backlog import Partition, Waiting
+from shared.edges.backlog import Partition, Standstill, Waiting
 from shared.edges.records import ProcessRecord
 from shared.errors import StoreError
 
@@ -30,6 +31,8 @@ WINDOW: Final = timedelta(minutes=10)
 FACTOR: Final = 3
 SLOW_DELIVERY_MS: Final = 10_000
 """A finished segment that waits longer is a channel that sees nothing: the silence bound."""
+SLOW_START_MS: Final = 30_000
+"""A prompt that nobody takes for so long: the alert for Prometheus says the same."""
 SLOW_REPORTS_MS: Final = 60_000
 """A recorder writes each second; a report that waits longer waits for it, or for the database."""
 TOP_ROWS: Final = 8
@@ -73,15 +76,17 @@ async def now_facts(desk: Desk) -> dict[str, Any]:
     failed = await desk.replays.failed(FailedFilter(), 10)
     processes = await desk.records.processes()
     partitions, reports = await desk.backlog.delivery(), await desk.backlog.reports()
-    buried = await desk.backlog.buried()
+    buried, still = await desk.backlog.buried(), await desk.backlog.standstill()
+    rows = alarms(processes, partitions, reports, buried, found, trouble)
     return {
-        "alarms": alarms(processes, partitions, reports, buried, found, trouble),
+        "alarms": [*rows, *standing(still)],
         "load": await desk.records.load(),
         "processes": processes,
         "waiting": {
             "segments": sum(one.entries for one in partitions),
             "delivery_ms": max((one.oldest_ms for one in partitions), default=0),
             "reports": reports.entries,
+            "start_ms": still.oldest_ms,
         },
         "causes": [
             msgspec.structs.asdict(one) | {"hours": hours.get(one.group_hash, [])} for one in top
@@ -129,6 +134,19 @@ def alarms(
     return rows
 
 
+def standing(still: Standstill) -> list[Alarm]:
+    """What does not start: prompts that nobody takes, and what somebody has paused."""
+    rows = []
+    if still.oldest_ms > SLOW_START_MS:
+        what = f"A prompt has waited for {still.oldest_ms // 1000} s, and no worker takes it."
+        rows.append(Alarm(what=what, command="turnfleet fleet status"))
+    for name, left_ms in still.pauses.items():
+        length = "until somebody ends it" if left_ms is None else f"for {span(left_ms // 1000)}"
+        what = f"{name} is paused {length}: its turns wait."
+        rows.append(Alarm(what=what, command=f"turnfleet fleet resume {quoted(name)}"))
+    return rows
+
+
 def _usual(count: float) -> str:
     return f"{count:.1f}" if count >= 0.1 else "none"
 
@@ -168,7 +186,7 @@ async def _place(desk: Desk, typed: str) -> str:
     if text in set(Cause):
         return f"/causes?{urlencode({'all': 1, 'cause': text})}"
     if text.isdecimal() and int(text[:20]) < 2**63:
-        return f"/turns?{urlencode({'since': '3d', 'guild': text})}"
+        return f"/turns?{urlencode({'since': '3d', await _kind_of(desk, int(text)): text})}"
     try:
         error = await find_error(desk.database, text)
         if len(error) == 1:
@@ -183,3 +201,16 @@ async def _place(desk: Desk, typed: str) -> str:
     except StoreError:
         pass  # without the database there are still the turns
     return f"/turns?{urlencode({'since': '3d', 'text': text})}"
+
+
+async def _kind_of(desk: Desk, number: int) -> str:
+    """Whose number it is, as failed turns know it; a guild's where none does."""
+    wanted = {
+        "guild": FailedFilter(guild_id=number),
+        "channel": FailedFilter(channel_id=number),
+        "user": FailedFilter(user_id=number),
+    }
+    for name, one in wanted.items():
+        if await desk.replays.failed(one, 1):
+            return name
+    return "guild"

@@ -28,6 +28,16 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     oldest_ms: int
 
 
+class Standstill(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the oldest turn waits for a worker, and what operators have paused.
+
+    `pauses` are names with the milliseconds that are left, None until somebody ends it.
+    """
+
+    oldest_ms: int = 0
+    pauses: dict[str, int | None] = msgspec.field(default_factory=dict)
+
+
 class Backlog:
     """What waits in a cell. All methods raise `StoreUnavailable` when nobody answers."""
 
@@ -59,6 +69,27 @@ class Backlog:
         """Entries that nobody could read."""
         count: int = await within(self._redis.xlen(self._keys.buried))
         return count
+
+    async def standstill(self) -> Standstill:
+        """The oldest turn that waits, and pauses. By plain reads: the console runs no scripts."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.zrange(self._keys.waiting, 0, 0)
+            pipe.zrange(self._keys.pauses, 0, -1, withscores=True)
+            pipe.time()
+            first, pauses, (seconds, micros) = await within(pipe.execute())
+        now_ms = int(seconds) * 1000 + int(micros) // 1000
+        born_ms: bytes | None = None
+        if first:
+            turn = self._keys.turn(first[0].decode())
+            born_ms = await within(self._redis.hget(turn, "enqueued"))
+        return Standstill(
+            oldest_ms=0 if born_ms is None else max(0, now_ms - int(born_ms)),
+            pauses={
+                name.decode(): None if until_ms == float("inf") else int(until_ms) - now_ms
+                for name, until_ms in pauses
+                if until_ms > now_ms
+            },
+        )
 
     async def _of(self, stream: str) -> Waiting:
         async with self._redis.pipeline(transaction=False) as pipe:

@@ -122,7 +122,8 @@ async def test_a_pause_and_its_end(command: Command, client: Redis, queue: TurnQ
     await run(command, "pause", "guild=7")
     await queue.admit(turn("l1"))
     assert await queue.claim("w", 1) == []
-    assert (await run(command, "resume", "guild=7")).exit_code == 0
+    # As `status` writes it, and as it was paused: both are understood.
+    assert (await run(command, "resume", "guild:7")).exit_code == 0
     assert len(await queue.claim("w", 1)) == 1
     assert (await run(command, "resume", "guild=7")).exit_code == Exit.MISSING
 

@@ -29,6 +29,7 @@ from shared.segments import TurnFailed
 from shared.turns import Front, Route, Target, TurnOutcome, TurnRequest, TurnState
 from tests.support.reports import a_report
 from tests.support.servers import RedisServer, running_server
+from tests.support.turns import turn
 
 HOSTILE = "<script>alert(1)</script> \x1b[31m \u202e =cmd()"
 TOKEN = "a-long-token-for-tests"
@@ -209,6 +210,9 @@ async def test_a_cause_is_replayed_from_its_page_once_for_each_turn(stage: Stage
         ("l5", "/turns/l5"),
         ("invalid_key", "/causes?all=1&cause=invalid_key"),
         ("4242", "/turns?since=3d&guild=4242"),
+        ("5", "/turns?since=3d&channel=5"),
+        ("1", "/turns?since=3d&user=1"),
+        ("77", "/turns?since=3d&guild=77"),
         ("alert(1)", "/errors?since=7d&text=alert%281%29"),
         ("no such words", "/turns?since=3d&text=no+such+words"),
         ("", "/"),
@@ -251,6 +255,23 @@ async def test_the_first_page_says_what_is_wrong(stage: Stage):
         facts = (await client.get("/now.json")).json()
         assert len(facts["alarms"]) == 4
         assert facts["waiting"]["delivery_ms"] >= 90_000
+
+
+async def test_the_first_page_says_what_does_not_start(stage: Stage):
+    await stage.fail("l6")  # the turn of before leaves nothing that waits
+    await stage.queue.pause("provider:openai", 600)
+    await stage.queue.pause("guild:4242")
+    await stage.queue.admit(turn("l7", guild=4242, target=Target(provider="openai", model="m")))
+    async with stage.visit() as client:
+        page = (await client.get("/")).text
+        assert "provider:openai is paused for 9 min: its turns wait." in page
+        assert "turnfleet fleet resume guild:4242" in page
+        assert "no worker takes it" not in page
+        late_ms = time.time_ns() // 1_000_000 - 45_000
+        await stage.redis.hset(stage.keys.turn("l7"), "enqueued", str(late_ms))  # type: ignore[misc]  # redis-py types both clients
+        facts = (await client.get("/now.json")).json()
+        assert facts["waiting"]["start_ms"] >= 45_000
+        assert "A prompt has waited for 45 s, and no worker takes it." in str(facts["alarms"])
 
 
 async def test_talk_arrives_in_the_channel(stage: Stage):
