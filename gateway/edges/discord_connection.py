@@ -28,6 +28,9 @@ INTENTS: Final = hikari.Intents.GUILDS | hikari.Intents.GUILD_MESSAGES | hikari.
 """None is privileged: Discord shows every bot the messages that mention it, and its own DMs.
 The text of others, for names and for channels where every message is a prompt, is asked for only
 when a setting says so."""
+COMPRESSION: Final = hikari.api.GatewayCompression.TRANSPORT_ZLIB_STREAM
+"""The standard library's, so that every installation speaks the same; hikari would take zstd where
+somebody has installed it. A bot of mentions has little to unpack."""
 START_TIMEOUT_S: Final = 60.0
 """For who we are and how many shards we have: three requests."""
 MAX_SILENT_WAIT_S: Final = 30.0
@@ -233,6 +236,7 @@ class DiscordConnection:
             proxy_settings=bot.proxy_settings,
             event_manager=bot.event_manager,
             event_factory=bot.event_factory,
+            compression=COMPRESSION,
             intents=self._intents,
             shard_id=number,
             shard_count=count,

@@ -5,9 +5,10 @@ same through `tests/support/discord.py`. It is as strict as Discord where a mist
 cost a reply: nonces, 2,000 code points, permissions, honest rate limits, resumed sessions. hikari
 and discord.py both connect to it unchanged but for the address; the tests hold it to that.
 
-`world` knows people, channels and messages; `limits` the rate limits; `faults` what shall go wrong;
-`sockets` speaks the gateway protocol, `rest` the HTTP API with `webhooks`, `interactions` that of
-commands, buttons and forms; `server` joins them and is what others import.
+`world` knows people, channels and messages; `limits` the rate limits; `doorman` whom to ban;
+`faults` what shall go wrong; `sockets` speaks the gateway protocol with `compression`, `handshakes`
+says whom it refuses; `rest` the HTTP API with `webhooks`, `interactions` that of commands, buttons
+and forms; `server` joins them and is what others import.
 
-Not played yet: reactions, forum channels, zstd.
+Not played: reactions.
 """

@@ -62,8 +62,7 @@ class Rest:
         bot: the one bot.
         bot_of: the bot that a token belongs to.
         announce: sends an event of a channel to the gateway's sessions.
-        socket_url: the gateway's address.
-        starts_left: how many sessions may still be started.
+        gateway: where the gateway is, and what it advises.
         now_s: seconds since the epoch.
     """
 
@@ -76,8 +75,7 @@ class Rest:
         bot: User,
         bot_of: Callable[[str], User | None],
         announce: Announce,
-        socket_url: Callable[[], str],
-        starts_left: Callable[[], int],
+        gateway: Callable[[], Json],
         now_s: Callable[[], float],
     ) -> None:
         self._world = world
@@ -87,8 +85,7 @@ class Rest:
         self._bot_of = bot_of
         self.webhooks = Webhooks(world, announce)
         self._announce = announce
-        self._socket_url = socket_url
-        self._starts_left = starts_left
+        self._advice = gateway
         self._now_s = now_s
         self.calls: list[Call] = []
 
@@ -182,16 +179,7 @@ class Rest:
         return _with_numbers(response, verdict, self._now_s())
 
     async def _gateway(self, _request: web.Request, _bot: User) -> object:
-        return {
-            "url": self._socket_url(),
-            "shards": 1,
-            "session_start_limit": {
-                "total": 1000,
-                "remaining": self._starts_left(),
-                "reset_after": 86_400_000,
-                "max_concurrency": 1,
-            },
-        }
+        return self._advice()
 
     async def _me(self, _request: web.Request, bot: User) -> object:
         return own_user_json(bot)

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from ops.rehearsal.discord.doorman import Doorman
 from ops.rehearsal.discord.faults import FaultPlan
 from ops.rehearsal.discord.interactions import Interactions
 from ops.rehearsal.discord.limits import Limits, Rates
@@ -46,8 +47,10 @@ class FakeDiscord:
         self.world = World(now_s)
         self.bot = self.world.add_user("turnfleet", is_bot=True, user_id=BOT_ID)
         self.token = TOKEN
+        self.advised_shards = 1
+        self.doorman = Doorman(now_s)
         self.faults = FaultPlan()
-        self.sockets = Sockets(self.world, self._bot_of, lambda: self.socket_url)
+        self.sockets = Sockets(self.world, self._bot_of, lambda: self.socket_url, now_s)
         self._rest = Rest(
             self.world,
             Limits(rates or Rates()),
@@ -55,8 +58,7 @@ class FakeDiscord:
             bot=self.bot,
             bot_of=self._bot_of,
             announce=self._announce,
-            socket_url=lambda: self.socket_url,
-            starts_left=lambda: SESSION_STARTS - self.sockets.identifies,
+            gateway=self._gateway,
             now_s=now_s,
         )
         self.interactions = Interactions(
@@ -87,7 +89,7 @@ class FakeDiscord:
 
     async def start(self, port: int = 0, *, routes: Sequence[web.RouteDef] = ()) -> None:
         """Listens on loopback; port 0 takes a free one, `routes` are served beside the API."""
-        app = web.Application()
+        app = web.Application(middlewares=[self.doorman.guard])
         app.add_routes(routes)
         # Webhooks before interactions: both speak below one address, tokens tell them apart.
         app.add_routes(self._rest.routes())
@@ -179,7 +181,21 @@ class FakeDiscord:
         ]
 
     def _bot_of(self, token: str) -> User | None:
-        return self.bot if token == self.token else None
+        # Whoever begins more sessions than a day has is reset: the token is good for nothing.
+        is_reset = self.sockets.identifies > SESSION_STARTS
+        return self.bot if token == self.token and not is_reset else None
+
+    def _gateway(self) -> Json:
+        return {
+            "url": self.socket_url,
+            "shards": self.advised_shards,
+            "session_start_limit": {
+                "total": SESSION_STARTS,
+                "remaining": SESSION_STARTS - self.sockets.identifies,
+                "reset_after": 86_400_000,
+                "max_concurrency": self.sockets.starts.max_concurrency,
+            },
+        }
 
     async def _announce(self, name: str, channel_id: int, payload: Json) -> None:
         channel = self.world.channels[channel_id]

@@ -1,27 +1,37 @@
 """The gateway protocol: HELLO, IDENTIFY, RESUME, heartbeats, dispatches (developer docs, gateway).
 
-Comes in: clients' frames, events of the world. Goes out: frames, compressed as one zlib stream per
+Comes in: clients' frames, events of the world. Goes out: frames, compressed as one stream per
 connection when the client asks for it. `server` owns it.
 """
 
 import asyncio
 import json
 import secrets
-import zlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
+from ops.rehearsal.discord.compression import Pack, Unsupported, stream_of
+from ops.rehearsal.discord.handshakes import (
+    GUILDS_PER_SHARD,
+    VERSIONS,
+    Starts,
+    Turnstile,
+    why_not,
+)
 from ops.rehearsal.discord.payloads import Json, guild_json, own_user_json
 from ops.rehearsal.discord.world import User, World
 
 HEARTBEAT_MS: Final = 41_250
 MAX_BUFFERED: Final = 1_000
 """Events that a session which is away can be told when it resumes."""
-PRIVILEGED: Final = (1 << 1) | (1 << 8) | (1 << 15)
-"""Members, presences, message content."""
+SESSION_KEEPS_S: Final = 180.0
+"""How long a session waits for its client: Discord says "a few minutes"."""
+LATE: Final = 1.5
+"""After so many intervals without a heartbeat a client is taken for dead."""
+START_WINDOW_S: Final = 5.0
 DIRECT_MESSAGES: Final = 1 << 12
 GUILD_MESSAGES: Final = 1 << 9
 MESSAGE_CONTENT: Final = 1 << 15
@@ -43,6 +53,8 @@ class Session:
         self.seq = 0
         self.buffer: deque[tuple[int, str]] = deque(maxlen=MAX_BUFFERED)
         self.connection: Connection | None = None
+        self.left_s: float | None = None
+        """When its client went away."""
 
     def sees(self, guild_id: int | None) -> bool:
         """Whether events of a guild, or of direct messages, go to this shard."""
@@ -57,14 +69,15 @@ class Connection:
         self,
         socket: web.WebSocketResponse,
         transport: asyncio.WriteTransport | None,
-        *,
-        is_compressed: bool,
+        pack: Pack | None,
     ) -> None:
         self.socket = socket
         self.transport = transport
         self.session: Session | None = None
         self.is_closed_by_us = False
-        self._stream = zlib.compressobj() if is_compressed else None
+        self.beat_s = 0.0
+        self.turnstile = Turnstile()
+        self._pack = pack
         self._lock = asyncio.Lock()
 
     async def close(self, code: int) -> None:
@@ -79,15 +92,14 @@ class Connection:
 
     async def send_text(self, text: str) -> None:
         """Sends a payload that is encoded already."""
-        async with self._lock:  # a zlib stream must reach the client in the order it was made
+        async with self._lock:  # a compressed stream must reach the client in the order it was made
             if self.socket.closed:
                 return
             try:
-                if self._stream is None:
+                if self._pack is None:
                     await self.socket.send_str(text)
-                    return
-                packed = self._stream.compress(text.encode())
-                await self.socket.send_bytes(packed + self._stream.flush(zlib.Z_SYNC_FLUSH))
+                else:
+                    await self.socket.send_bytes(self._pack(text))
             except ConnectionError:
                 return
 
@@ -99,11 +111,20 @@ class Sockets:
         world: people and channels.
         bot_of: the bot that a token belongs to.
         url: where a client resumes.
+        now_s: seconds since the epoch.
     """
 
     def __init__(
-        self, world: World, bot_of: Callable[[str], User | None], url: Callable[[], str]
+        self,
+        world: World,
+        bot_of: Callable[[str], User | None],
+        url: Callable[[], str],
+        now_s: Callable[[], float],
     ) -> None:
+        self._now_s = now_s
+        self.starts = Starts(START_WINDOW_S)
+        self.guilds_per_shard = GUILDS_PER_SHARD
+        self.session_keeps_s = SESSION_KEEPS_S
         self._world = world
         self._bot_of = bot_of
         self._url = url
@@ -115,19 +136,29 @@ class Sockets:
         self.allows_privileged = False
         self.identifies = 0
         self.resumes = 0
+        self.refused: list[int] = []
+        """The codes that connections were closed with for what their clients did."""
+        self.compressions: list[str | None] = []
+        """What clients asked for, connection by connection."""
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         """Takes one client for as long as it stays."""
         socket = web.WebSocketResponse(compress=False, max_msg_size=1 << 20)
         await socket.prepare(request)
-        is_compressed = request.query.get("compress") == "zlib-stream"
-        connection = Connection(socket, request.transport, is_compressed=is_compressed)
+        try:
+            pack = stream_of(request.query.get("compress"))
+        except Unsupported:
+            await socket.close(code=4002)
+            return socket
+        connection = Connection(socket, request.transport, pack)
+        self.compressions.append(request.query.get("compress"))
         self.connections.add(connection)
         try:
+            if request.query.get("v") not in VERSIONS:
+                await connection.close(4012)
+                return socket
             await connection.send(_HELLO, {"heartbeat_interval": self.heartbeat_ms})
-            async for frame in socket:
-                if frame.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-                    await self._take(connection, frame.data)
+            await self._listen(connection)
         finally:
             self.connections.discard(connection)
             self._leave(connection)
@@ -160,15 +191,38 @@ class Sockets:
             if connection.transport is not None:
                 connection.transport.abort()
 
+    async def _listen(self, connection: Connection) -> None:
+        """Takes frames until the client goes, or is silent for too long."""
+        connection.beat_s = self._now_s()
+        while True:
+            left_s = connection.beat_s + LATE * self.heartbeat_ms / 1000 - self._now_s()
+            try:
+                async with asyncio.timeout(max(0.0, left_s)):
+                    frame = await connection.socket.receive()
+            except TimeoutError:
+                await self._refuse(connection, 4009)
+                return
+            if frame.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+                return
+            if not connection.turnstile.lets(self._now_s()):
+                await self._refuse(connection, 4008)
+                return
+            await self._take(connection, frame.data)
+
+    async def _refuse(self, connection: Connection, code: int) -> None:
+        self.refused.append(code)
+        await connection.close(code)
+
     async def _take(self, connection: Connection, raw: str | bytes) -> None:
         try:
             payload: dict[str, Any] = json.loads(raw)
             op = int(payload["op"])
         except (ValueError, KeyError, TypeError):
-            await connection.close(4002)
+            await self._refuse(connection, 4002)
             return
         data = payload.get("d")
         if op == _HEARTBEAT:
+            connection.beat_s = self._now_s()
             if not self.is_deaf:
                 await connection.send(_ACK, None)
         elif op == _IDENTIFY:
@@ -176,25 +230,31 @@ class Sockets:
         elif op == _RESUME:
             await self._resume(connection, data or {})
         elif connection.session is None:
-            await connection.close(4003)
+            await self._refuse(connection, 4003)
         elif op not in _HARMLESS:
-            await connection.close(4001)
+            await self._refuse(connection, 4001)
 
     async def _identify(self, connection: Connection, data: dict[str, Any]) -> None:
         if connection.session is not None:
-            await connection.close(4005)
+            await self._refuse(connection, 4005)
             return
         bot = self._bot_of(str(data.get("token", "")))
-        if bot is None:
-            await connection.close(4004)
+        code = 4004 if bot is None else None
+        code = code or why_not(
+            data,
+            guilds=self._world.guilds,
+            guilds_per_shard=self.guilds_per_shard,
+            allows_privileged=self.allows_privileged,
+        )
+        if code is not None or bot is None:
+            await self._refuse(connection, code or 4004)
             return
-        intents = int(data.get("intents", 0))
-        if intents & PRIVILEGED and not self.allows_privileged:
-            await connection.close(4014)
+        number, count = data.get("shard") or (0, 1)
+        if not self.starts.lets(number, self._now_s()):
+            await connection.send(_INVALID, False)
             return
         self.identifies += 1
-        number, count = data.get("shard") or (0, 1)
-        session = Session(bot, intents, (int(number), int(count)))
+        session = Session(bot, int(data["intents"]), (number, count))
         self.sessions[session.id] = session
         self._join(session, connection)
         await self._welcome(session)
@@ -225,9 +285,11 @@ class Sockets:
         session = self.sessions.get(str(data.get("session_id", "")))
         bot = self._bot_of(str(data.get("token", "")))
         seq = int(data.get("seq") or 0)
-        oldest = session.buffer[0][0] if session is not None and session.buffer else 1
-        if session is None or bot is not session.bot or seq + 1 < oldest or seq > session.seq:
+        if session is None or bot is not session.bot or not self._keeps(session, seq):
             await connection.send(_INVALID, False)
+            return
+        if seq > session.seq:
+            await self._refuse(connection, 4007)
             return
         self.resumes += 1
         while missed := [event for event in session.buffer if event[0] > seq]:
@@ -245,8 +307,16 @@ class Sockets:
         if session.connection is not None:
             await session.connection.send_text(text)
 
+    def _keeps(self, session: Session, seq: int) -> bool:
+        """Whether a session is still there, with all that came after a number."""
+        left_s = session.left_s
+        is_late = left_s is not None and self._now_s() - left_s > self.session_keeps_s
+        oldest = session.buffer[0][0] if session.buffer else 1
+        return not is_late and seq + 1 >= oldest
+
     def _join(self, session: Session, connection: Connection) -> None:
         session.connection = connection
+        session.left_s = None
         connection.session = session
 
     def _leave(self, connection: Connection) -> None:
@@ -254,6 +324,7 @@ class Sockets:
         if session is None or session.connection is not connection:
             return
         session.connection = None
+        session.left_s = self._now_s()
         goodbyes = (WSCloseCode.OK, WSCloseCode.GOING_AWAY)
         if not connection.is_closed_by_us and connection.socket.close_code in goodbyes:
             # The client said goodbye; every other end keeps the session for a while.
