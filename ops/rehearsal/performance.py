@@ -14,6 +14,7 @@ from ops.rehearsal.scenarios import (
     Beat,
     Call,
     Cut,
+    Draw,
     Fail,
     Finish,
     Refuse,
@@ -86,7 +87,9 @@ class Performance:
             yield from self._played(beat)
         yield Ending("whole")
 
-    def _played(self, beat: Think | Say | Refuse | Call | Silence | Finish) -> Iterator[Step]:
+    def _played(
+        self, beat: Think | Say | Refuse | Draw | Call | Silence | Finish
+    ) -> Iterator[Step]:
         match beat:
             case Think():
                 if self._ask.wants_thinking:
@@ -96,6 +99,8 @@ class Performance:
                 yield from self._streamed(self._voice.say, text)
             case Refuse():
                 yield from self._streamed(self._voice.refuse, beat.text)
+            case Draw():
+                yield Written(self._voice.draw(beat.data))
             case Call():
                 yield from self._call(beat)
             case Silence():

@@ -40,6 +40,12 @@ class Refuse(_Beat, frozen=True, kw_only=True, tag="refuse"):
     text: str
 
 
+class Draw(_Beat, frozen=True, kw_only=True, tag="draw"):
+    """A picture, base64, whole in one part; vendors whose models make none leave it out."""
+
+    data: str
+
+
 class Call(_Beat, frozen=True, kw_only=True, tag="call"):
     """A tool call; without a name it takes the first offered tool, without tools it is skipped.
 
@@ -79,7 +85,7 @@ class Finish(_Beat, frozen=True, kw_only=True, tag="finish"):
     reason: str = "stop"
 
 
-Beat = Think | Say | Refuse | Call | Silence | Fail | Cut | Finish
+Beat = Think | Say | Refuse | Draw | Call | Silence | Fail | Cut | Finish
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

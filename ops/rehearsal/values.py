@@ -89,6 +89,10 @@ class Voice(Protocol):
         """Adds the text of a refusal."""
         ...
 
+    def draw(self, data: str) -> list[Frame]:
+        """Adds a picture, base64."""
+        ...
+
     def call(self, name: str, arguments: str) -> list[Frame]:
         """Adds a whole tool call, cut into deltas as the vendor cuts them."""
         ...

@@ -92,6 +92,7 @@ class Delta(_Base, gc=False):
     reasoning_text: str | None = None
     reasoning_details: list[dict[str, object]] | None = None
     refusal: str | None = None
+    images: list[dict[str, object]] | None = None
     tool_calls: list[ToolDelta] | None = None
     function_call: FunctionDelta | None = None
 
@@ -241,6 +242,8 @@ class OpenAIChat:
         if delta.refusal:
             reply.refused = True
             reply.text(delta.refusal)
+        for image in delta.images or ():
+            reply.keep(image)  # OpenRouter's, and that of gateways in its form
         if delta.tool_calls:
             for fragment in delta.tool_calls:
                 self._read_call(fragment)

@@ -4,7 +4,8 @@ Comes in: the content of an answer. Goes out: pictures, bounded and looked at: w
 not passed on. Pure; the pipeline imports it.
 
 Shapes: Google's part `inlineData` {mimeType, data}; OpenAI's item `image_generation_call` with
-`result`. Both are base64, and both are the vendor's own blocks in a history.
+`result`; OpenRouter's `image_url` {url}, a data address (its chat API, `images` of a message). All
+are base64, and all are the vendor's own blocks in a history. An address elsewhere is not followed.
 """
 
 import base64
@@ -58,6 +59,10 @@ def _encoded(content: Sequence[ContentBlock]) -> Iterable[str]:
                 yield data
             case OpaqueBlock(raw={"type": "image_generation_call", "result": str() as data}):
                 yield data
+            case OpaqueBlock(raw={"type": "image_url", "image_url": {"url": str() as url}}):
+                head, mark, data = url.partition(";base64,")
+                if mark and head.startswith("data:image/"):
+                    yield data
             case _:
                 continue
 

@@ -26,7 +26,7 @@ def snowflake_of(request: web.Request, name: str) -> int:
 
 
 async def body_of(request: web.Request) -> dict[str, Any]:
-    """What a request says; of files their names, under `_files`."""
+    """What a request says; names and contents of files under `_files` and `_contents`."""
     if request.content_type == "application/json":
         found: dict[str, Any] = await request.json()
         return found
@@ -34,6 +34,7 @@ async def body_of(request: web.Request) -> dict[str, Any]:
         return {}
     body: dict[str, Any] = {}
     names: list[str] = []
+    contents: list[bytes] = []
     form = await request.post()
     for name, value in form.items():
         if name == "payload_json":
@@ -41,4 +42,5 @@ async def body_of(request: web.Request) -> dict[str, Any]:
             body |= json.loads(text)
         elif isinstance(value, web.FileField):
             names.append(value.filename)
-    return body | {"_files": names}
+            contents.append(value.file.read())
+    return body | {"_files": names, "_contents": contents}

@@ -274,6 +274,7 @@ def _draft_of(body: dict[str, Any]) -> Draft:
         reply_to=None if message_id is None else int(message_id),
         fail_if_not_exists=bool(reference.get("fail_if_not_exists", True)),
         files=tuple(body.get("_files", ())),
+        contents=tuple(body.get("_contents", ())),
         components=_components_of(body) or (),
         may_ping=may_ping,
     )

@@ -91,6 +91,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     mentions: tuple[int, ...] = ()
     pings: tuple[int, ...] = ()
     files: tuple[str, ...] = ()
+    contents: tuple[bytes, ...] = ()
     components: tuple[dict[str, object], ...] = ()
     edited_s: float | None = None
     edits: int = 0
@@ -109,6 +110,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: int | None = None
     fail_if_not_exists: bool = True
     files: tuple[str, ...] = ()
+    contents: tuple[bytes, ...] = ()
     components: tuple[dict[str, object], ...] = ()
     may_ping: tuple[int, ...] | None = None
     shown_name: str | None = None
@@ -233,6 +235,7 @@ class World:
             mentions=self._mentions(draft.content),
             pings=self._pings(draft),
             files=draft.files,
+            contents=draft.contents,
             components=draft.components,
             shown_name=draft.shown_name,
         )

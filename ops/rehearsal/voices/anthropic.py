@@ -61,6 +61,11 @@ class AnthropicVoice:
         """Adds text: a refusal is an answer here, and a stop reason."""
         return self.say(delta)
 
+    def draw(self, data: str) -> list[Frame]:
+        """Nothing: these models make no pictures."""
+        del data
+        return []
+
     def call(self, name: str, arguments: str) -> list[Frame]:
         """A block of its own: announced with empty input, then fragments of JSON."""
         frames = self._leave()

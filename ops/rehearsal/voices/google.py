@@ -59,6 +59,10 @@ class GoogleVoice:
         """Adds text; the finish reason tells that it is a refusal."""
         return self.say(delta)
 
+    def draw(self, data: str) -> list[Frame]:
+        """A part of inline data."""
+        return [self._candidate([{"inlineData": {"mimeType": "image/png", "data": data}}])]
+
     def call(self, name: str, arguments: str) -> list[Frame]:
         """A whole call in one part; only the first of an answer is signed."""
         try:

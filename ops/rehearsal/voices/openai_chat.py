@@ -59,6 +59,11 @@ class ChatVoice:
         self._refused = True
         return [self._chunk({"refusal": delta}, visible_chars=len(delta))]
 
+    def draw(self, data: str) -> list[Frame]:
+        """A data address in a field of its own, as OpenRouter sends pictures."""
+        image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+        return [self._chunk({"content": "", "images": [{**image, "index": 0}]})]
+
     def call(self, name: str, arguments: str) -> list[Frame]:
         """Announces the call, then sends its arguments in fragments."""
         index = self._calls

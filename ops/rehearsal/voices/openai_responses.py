@@ -67,6 +67,13 @@ class ResponsesVoice:
         part: Json = {"type": "refusal", "refusal": ""}
         return self._speak("refusal", part, "response.refusal.delta", delta)
 
+    def draw(self, data: str) -> list[Frame]:
+        """An item of its own."""
+        item: Json = {"id": self._new_id("ig_"), "result": None}
+        frames = self._enter("image_generation_call", item)
+        self._item["result"] = data
+        return frames + self._leave()
+
     def call(self, name: str, arguments: str) -> list[Frame]:
         """An item of its own, its arguments in fragments and once more whole."""
         call_id = self._new_id("call_")

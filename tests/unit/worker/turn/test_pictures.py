@@ -31,7 +31,17 @@ def generated(data: object) -> OpaqueBlock:
     return OpaqueBlock(provider="openai", raw=raw)
 
 
+def routed(url: str) -> OpaqueBlock:
+    return OpaqueBlock(provider="openrouter", raw={"type": "image_url", "image_url": {"url": url}})
+
+
 READ = {
+    "an image of OpenRouter": (
+        [routed(f"data:image/png;base64,{encoded(PNG)}")],
+        ["picture-1.png"],
+    ),
+    "an address that is not to be followed": ([routed("https://host.example/cat.png")], []),
+    "data that is no image": ([routed(f"data:text/html;base64,{encoded(PNG)}")], []),
     "inline data of Google": ([inline(encoded(PNG))], ["picture-1.png"]),
     "a generation of OpenAI": ([generated(encoded(WEBP))], ["picture-1.webp"]),
     "several in order": (
