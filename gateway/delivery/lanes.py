@@ -49,10 +49,8 @@ class Lanes:
 
         An envelope that is in hand already is left where it is.
         """
-        while len(self._held) >= self._pace.max_held:
-            if stop.is_set():
-                return False
-            await until(stop, self._pace.room_s)
+        if len(self._held) >= self._pace.max_held and not await self._has_room(stop):
+            return False
         if envelope.entry_id in self._held:
             return True
         self._held.add(envelope.entry_id)
@@ -65,6 +63,18 @@ class Lanes:
         task = self._group.create_task(self._work(channel_id), name=f"channel {channel_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _has_room(self, stop: asyncio.Event) -> bool:
+        """Waits while too much is held; False when `stop` is set."""
+        while len(self._held) >= self._pace.max_held:
+            if stop.is_set():
+                return False
+            for lane in self._lanes.values():
+                lane.press()
+            await until(stop, self._pace.room_s)
+        for lane in self._lanes.values():
+            lane.is_pressed = False
         return True
 
     async def drain(self, seconds: float) -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from gateway.delivery.choice import MERGE_LOAD, SLOW_S
+from gateway.delivery.lanes import Pace
 from gateway.delivery.runs import MAX_MESSAGE_UNITS, merged
 from gateway.front import Rank, Unavailable
 from shared.segments import SegmentKind
@@ -64,6 +65,38 @@ async def test_a_channel_under_a_long_limit_stalls_no_other(bench):
     await bench.until(lambda: len(bench.source.entries) == 1)
     assert [bench.front.shown(n) for n in range(20, 40)] == [["ok"]] * 20
     assert bench.front.shown(8) == []
+
+
+async def test_replies_that_wait_for_their_ends_do_not_fill_the_house(bench):
+    """Each has had its messages and waits for the rest of it, which has no room to be read."""
+    bench.max_messages = 2
+    bench.pace = Pace(max_held=4, room_s=0.001)
+    for part in (range(1, 4), range(4, 5)):
+        for n in (8, 9):
+            bench.source.add(*(text(seq, str(seq), channel=n, turn=f"l{n}") for seq in part))
+    bench.source.add(*(done(4, channel=n, turn=f"l{n}") for n in (8, 9)))
+    await bench.until(lambda: not bench.source.entries)
+    for channel in (8, 9):
+        assert [one for one in "1234" if one in "".join(bench.front.shown(channel))] == list("1234")
+
+
+async def test_a_house_that_was_full_is_no_reason_to_hurry_later(bench):
+    bench.max_messages = 2
+    bench.pace = Pace(max_held=3, room_s=0.001)
+    bench.source.add(*(text(seq, str(seq), channel=8, turn="l8") for seq in range(1, 5)))
+    bench.source.add(text(5, "5", channel=8, turn="l8"), done(5, channel=8, turn="l8"))
+    bench.source.add(text(1, "1"), text(2, "2"))
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(bench.partition().run(bench.stop, drain_s=0.1))
+        while len(bench.source.entries) > 1:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        assert bench.front.shown(7) == ["1"]  # the second waits for the end, as ever
+        bench.source.add(text(3, "3"), done(3))
+        while bench.source.entries:
+            await asyncio.sleep(0.001)
+        bench.stop.set()
+    assert bench.front.shown(7) == ["1", "The rest of the answer is in the file.[reply.md: 2\n\n3]"]
 
 
 async def test_a_picture_beyond_the_cap_stays_a_picture(bench):
