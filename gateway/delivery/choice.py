@@ -39,27 +39,27 @@ class Lane:
 
     Attributes:
         waited_s: how long its last message took.
+        is_pressed: nothing more is read until something is shown, so nobody may wait for more.
     """
 
-        is_pressed: nothing more is read until something is shown, so nobody may wait for more.
     def __init__(self) -> None:
         self.waiting: deque[Envelope] = deque()
         self.waited_s = 0.0
+        self.is_pressed = False
         self._grown = asyncio.Event()
 
-        self.is_pressed = False
     def append(self, envelope: Envelope) -> None:
         """Takes an envelope to the end."""
         self.waiting.append(envelope)
         self._grown.set()
 
-    async def more(self) -> None:
-        """Waits until another one came, or none will."""
     def press(self) -> None:
         """Says that no other one will come."""
         self.is_pressed = True
         self._grown.set()
 
+    async def more(self) -> None:
+        """Waits until another one came, or none will."""
         self._grown.clear()
         await self._grown.wait()
 
@@ -114,17 +114,6 @@ class Chooser:
     ) -> Choice:
         if not plan.upto:
             return Choice(pieces=resumed(pieces, plan.again))
-    def _is_shown(self, envelope: Envelope, pieces: tuple[Piece, ...]) -> bool:
-        """Whether a preview looks like the last one: such edits are limited, and show nothing."""
-        texts = tuple(piece.text for piece in pieces)
-        look = hash((envelope.attempt, envelope.claim, envelope.seq, texts))
-        last = self._previewed.get(envelope.turn_id)
-        self._previewed[envelope.turn_id] = look
-        self._previewed.move_to_end(envelope.turn_id)
-        if len(self._previewed) > MAX_GROWING:
-            self._previewed.popitem(last=False)
-        return look == last
-
         if not await self._is_here(lane, plan.upto):
             return Choice(pieces=pieces, upto=plan.upto, is_partial=True)
         if self._is_full(turn):
