@@ -70,7 +70,8 @@ async def ours(workers: int, levels: Sequence[int], mode: str = "paragraph") -> 
             }
             async with house(server.url, workers=workers, **settings) as running:
                 url = (running.home / "rehearsal.url").read_text().strip()
-                stage = Stage(discord, url, essay())
+                assert running.rehearsal is not None
+                stage = Stage(discord, url, essay(), running.rehearsal.pid)
                 await stage.is_joined()
                 await stage.play(1, channels, {})  # imports, first connections
                 pids = _pids(running, server.pid)
@@ -86,7 +87,7 @@ async def ours(workers: int, levels: Sequence[int], mode: str = "paragraph") -> 
 async def rival(sdk: str, levels: Sequence[int]) -> list[Level]:
     """All levels through a bot of one process."""
     found: list[Level] = []
-    async with open_discord(max(levels)) as (discord, channels), _rehearsal() as url:
+    async with open_discord(max(levels)) as (discord, channels), _rehearsal() as (url, provider):
         words = [sdk, discord.rest_url, discord.socket_url, discord.token, url, MODEL]
         bot = await asyncio.create_subprocess_exec(
             RIVALS_PYTHON,
@@ -97,7 +98,7 @@ async def rival(sdk: str, levels: Sequence[int]) -> list[Level]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            stage = Stage(discord, url, essay())
+            stage = Stage(discord, url, essay(), provider)
             await stage.is_joined()
             await stage.play(1, channels, {})
             pids = {"bot": [bot.pid]}
@@ -115,7 +116,7 @@ async def rival(sdk: str, levels: Sequence[int]) -> list[Level]:
 
 
 @asynccontextmanager
-async def _rehearsal() -> AsyncIterator[str]:
+async def _rehearsal() -> AsyncIterator[tuple[str, int]]:
     with tempfile.TemporaryDirectory(prefix="tf-bench-") as home:
         ready = Path(home) / "url"
         words = ["ops.rehearsal", "--ready-file", str(ready)]
@@ -123,7 +124,7 @@ async def _rehearsal() -> AsyncIterator[str]:
         process.start()
         try:
             await until(ready.exists)
-            yield ready.read_text().strip()
+            yield ready.read_text().strip(), process.pid
         finally:
             process.kill()
 
@@ -159,8 +160,8 @@ def report(results: Results) -> str:
     """The results as Markdown tables."""
     lines = [
         "| who | turns | added, median ms | p99 ms | messages | tokens/s | "
-        "CPU ms / 1,000 tokens | KiB / stream | Redis commands / turn |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "CPU ms / 1,000 tokens | KiB / stream | Redis commands / turn | of the cores |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for who, levels in results.items():
         for level in levels:
@@ -171,9 +172,15 @@ def report(results: Results) -> str:
                 f"| {who} | {level.turns} | {statistics.median(level.added_ms):.1f} | "
                 f"{p99(level.added_ms):.1f} | {len(level.added_ms)} | "
                 f"{level.tokens / level.seconds:.0f} | {sum(cpu.values()):.0f} ({parts}) | "
-                f"{streams / level.turns / 1024:.0f} | {level.commands / level.turns:.0f} |"
+                f"{streams / level.turns / 1024:.0f} | {level.commands / level.turns:.0f} | "
+                f"{level.cores:.2f}{_stage(level)} |"
             )
     return "\n".join(lines)
+
+
+def _stage(level: Level) -> str:
+    parts = [f"{name} {s / level.seconds:.2f}" for name, s in level.stage_s.items()]
+    return f" ({', '.join(parts)})"
 
 
 def misses(results: Results) -> list[str]:

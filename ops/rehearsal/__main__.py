@@ -5,9 +5,10 @@ exit code 2 with one clear line where it cannot start.
 """
 
 import argparse
-import asyncio
 import sys
 from pathlib import Path
+
+import uvloop
 
 from ops.rehearsal.scenarios import SCENARIOS
 from ops.rehearsal.server import configured, open_socket, serve
@@ -32,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     sys.stdout.flush()
     if options.ready_file is not None:
         _write_whole(options.ready_file, url + "\n")
-    asyncio.run(serve(listener, config))
+    uvloop.run(serve(listener, config))
     return 0
 
 

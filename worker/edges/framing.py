@@ -121,10 +121,14 @@ class Chunked:
             elif self._in_trailer:
                 at = self._trailer(data, at)
             elif (found := _SIZE.match(data, at)) is not None:
-                at = found.end()
-                count = int(found[1], 16)
-                self._in_trailer = count == 0
-                self._left = count + 2 if count else 0
+                at, count = found.end(), int(found[1], 16)
+                end = at + count
+                if count and data[end : end + 2] == b"\r\n":  # as a rule the whole chunk is there
+                    parts.append(data[at:end])
+                    at = end + 2
+                else:
+                    self._in_trailer = count == 0
+                    self._left = count + 2 if count else 0
             else:
                 at = self._hold(data, at)
         if self.is_done and at < size:
