@@ -127,7 +127,7 @@ async def streamed(mark: Callable[[], None]) -> None:
         await say(event(WORDS[number % len(WORDS)]))
     mark()
     await say(event("", "stop") + b"data: [DONE]\n\n")
-    outcome = await run
+    outcome = (await run).outcome
     assert outcome.state is TurnState.DONE
     assert outcome.segments > CHUNKS / len(WORDS)
 
