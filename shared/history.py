@@ -20,13 +20,17 @@ class Context(StrEnum):
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file of a message. `url` is Discord's, and no longer answers after a day."""
+    """A file of a message. `url` is Discord's, and no longer answers after a day.
+
+    `prompt` is the turn that reads it with its own prompt, where several are answered together.
+    """
 
     id: int
     name: str
     url: str
     mime_type: str = ""
     size_bytes: int = 0
+    prompt: str = ""
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from typing import Final, cast
 import msgspec
 from redis.asyncio import Redis
 
+from gateway.edges.prompt_parts import PromptParts
 from gateway.steps import Armed, Head, JournalRecord, Patch, Slot, Written
 from shared.at_rest import opened
 from shared.edges.queue import TurnQueue
@@ -150,7 +151,7 @@ class GatewayFleet:
 
     def __init__(self, queue: TurnQueue) -> None:
         self._queue = queue
-        self._amend = Script(queue.redis, "amend")
+        self._parts = PromptParts(queue)
 
     async def admit(self, request: TurnRequest) -> str:
         """Takes a turn, or says why not."""
@@ -220,26 +221,12 @@ class GatewayFleet:
             return []
 
     async def withdraw(self, turn_id: str) -> None:
-        """Stops a turn that nobody waits for any more, and says nothing about it."""
-        await self._queue.cancel(turn_id, why=WITHDRAWN)
+        """Takes a prompt back; a turn that answers nothing else is stopped without a word."""
+        await self._parts.withdraw(turn_id)
 
     async def amend(self, turn_id: str, text: str) -> bool:
-        """Replaces the prompt of a turn that still waits; False when there is none."""
-        key = self._queue.keys.turn(turn_id)
-        found: bytes | None = await within(self._queue.redis.hget(key, "request"))
-        if found is None:
-            return False
-        try:
-            request = decode_turn_request(found)
-        except WireError:
-            return False  # of another version
-        *before, last = request.messages
-        if last.content == text:
-            return False
-        prompt = msgspec.structs.replace(last, content=text)
-        amended = msgspec.structs.replace(request, messages=[*before, prompt])
-        answer: int = await within(self._amend([key], [found, encode_turn_request(amended)]))
-        return answer == 1
+        """Puts other words in the place of a prompt that waits; False when none does."""
+        return await self._parts.amend(turn_id, text)
 
     async def block_channel(self, channel_id: int) -> None:
         """Marks a channel as refusing for `SEND_BLOCK_TTL_MS`."""

@@ -55,6 +55,7 @@ if taken_in then
   -- The place in the lane stays, and with it the lane's place in the ring or in a parking.
   redis.call('LSET', lane_key(lane, s), -1, tid)
   settle(taken_in, now, 'cancelled', POLICY.merged, '')
+  redis.call('HSET', turn_key(taken_in), 'into', tid)  -- who has its words now
   return 'accepted'
 end
 for _, other in ipairs(replaced) do withdraw(other, now, 'cancelled', POLICY.replaced) end
