@@ -30,9 +30,9 @@ from shared.lifetimes import (
     SEND_BLOCK_TTL_MS,
     SOURCE_TTL_MS,
 )
-from shared.segments import WITHDRAWN, Envelope
+from shared.segments import Envelope
 from shared.turns import ENDS, Route, TurnRequest
-from shared.wire import decode_route, decode_turn_request, encode_json, encode_turn_request
+from shared.wire import decode_route, encode_json
 
 READ_BLOCK_S: Final = 1.0
 """How long a read waits: a stop is noticed within a second."""
