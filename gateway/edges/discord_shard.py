@@ -4,7 +4,7 @@ Comes in: a session that somebody left, the word to begin one. Goes out: a sessi
 `gateway.edges.discord_connection` makes them.
 
 hikari ends a session when it closes, and knows no other process. What is needed for more lies in
-its private attributes; `tests/integration/gateway/test_discord_shard.py` holds it to them.
+its private attributes; `tests/integration/gateway/test_shards.py` holds it to them.
 """
 
 import asyncio

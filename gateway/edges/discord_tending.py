@@ -23,7 +23,7 @@ from shared.errors import ConfigError, StoreFull, StoreUnavailable
 logger = logging.getLogger(__name__)
 
 BEAT_S: Final = 1.0
-"""A fifth of a lease; also how late a shard that is free is noticed."""
+"""A third of a lease; also how late a shard that is free is noticed."""
 LEAVE_S: Final = 5.0
 """What giving shards up gets where Redis does not answer: their leases end by themselves."""
 RECONNECT_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)

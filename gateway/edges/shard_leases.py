@@ -21,8 +21,8 @@ from shared.lifetimes import SESSION_TTL_MS, SHARD_COUNT_TTL_MS, SHARDS_TTL_MS
 
 logger = logging.getLogger(__name__)
 
-SHARD_LEASE_MS: Final = 5_000
-"""Five beats. A gateway that is stopped for longer finds its shards at others."""
+SHARD_LEASE_MS: Final = 3_000
+"""Three beats, as long as the lease of a partition: a killed gateway is missed for as long."""
 IDENTIFY_GAP_MS: Final = 5_250
 """Discord's five seconds between two starts of a bucket, and what the way may take off them."""
 AUTO: Final = "auto"
@@ -117,6 +117,7 @@ class RedisShards:
         owner: unique among living gateways.
         wanted: a number of shards, or `auto`: what Discord advised the first of the gateways that
             live. All of them keep to it, until none of them lives or a number is set.
+        lease_ms: how long a shard is ours after a beat.
         gap_ms: how long after a start the next of the same bucket may follow.
         now_ms: the wall clock.
 
@@ -131,6 +132,7 @@ class RedisShards:
         owner: str,
         *,
         wanted: str = AUTO,
+        lease_ms: int = SHARD_LEASE_MS,
         gap_ms: int = IDENTIFY_GAP_MS,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -138,6 +140,7 @@ class RedisShards:
         self._redis = redis
         self._keys = keys
         self._owner = owner
+        self._lease_ms = lease_ms
         self._gap_ms = gap_ms
         self._now_ms = now_ms
         self._names = [keys.front(what) for what in ("leases", "gateways", "sessions", "count")]
@@ -167,7 +170,7 @@ class RedisShards:
         args: list[str | bytes | int] = [
             self._owner,
             self._count,
-            SHARD_LEASE_MS,
+            self._lease_ms,
             SHARDS_TTL_MS,
             count_ttl_ms,
         ]

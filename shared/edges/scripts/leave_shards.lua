@@ -5,10 +5,20 @@
 -- ARGV: gateway, number of shards, 1 it ends | 0 it stays, ttl ms of the sessions,
 --       shard and session ('' for none) for each
 -- Answers: nothing
+-- The last one that ends in order leaves no outage behind: the next takes at once what it
+-- left.
 -- A shard that another has meanwhile is left alone, with that one's session.
 -- Sent twice: the second finds nothing of the gateway's.
 local me, count = ARGV[1], ARGV[2]
-if ARGV[3] == '1' then redis.call('HDEL', KEYS[2], count .. '|' .. me) end
+if ARGV[3] == '1' then
+  redis.call('HDEL', KEYS[2], count .. '|' .. me)
+  local now, is_last = tonumber(redis.call('TIME')[1]) * 1000, true
+  for _, row in ipairs(redis.call('HVALS', KEYS[2])) do
+    local till = string.match(row, '|(%d+)$')
+    if till and tonumber(till) >= now then is_last = false end
+  end
+  if is_last then redis.call('HDEL', KEYS[2], 'clock') end
+end
 for i = 5, #ARGV, 2 do
   local field = ARGV[i] .. '/' .. count
   local row = redis.call('HGET', KEYS[1], field)

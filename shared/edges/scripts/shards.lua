@@ -10,26 +10,35 @@
 -- ones have the odd ones, so that a newcomer moves as few as it can. What a gateway has too many of
 -- it leaves with its session, for the next to resume.
 -- A lease that ended is kept by its owner unless another took it: two owners there never are.
+-- After an outage the leases of all are over, and most of their gateways live: so nothing is taken
+-- for one lease, in which they come back. `clock` is the last beat of any gateway; without one the
+-- server is new, or it forgot everything, which a gateway that holds a shard shows.
 -- Sent twice: what the first answer gave is the gateway's and is not claimed; it is given again.
 local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 local me, count, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local joined, living = {}, {}
+local clock = tonumber(redis.call('HGET', KEYS[2], 'clock') or '0')
+local grace = tonumber(redis.call('HGET', KEYS[2], 'grace') or '0')
+if (clock > 0 and now - clock > lease) or (clock == 0 and ARGV[6]) then
+  grace = now + lease
+  redis.call('HSET', KEYS[2], 'grace', grace)
+end
+redis.call('HSET', KEYS[2], 'clock', now)
+
+local joined, living = {[me] = now}, {me}
 local rows = redis.call('HGETALL', KEYS[2])
 for i = 1, #rows, 2 do
   local number, name = string.match(rows[i], '^(%d+)|(.*)$')
   local at, till = string.match(rows[i + 1], '^(%d+)|(%d+)$')
-  if name ~= me and tonumber(till) < now then
+  if number and tonumber(till) + tonumber(ARGV[4]) < now then
     redis.call('HDEL', KEYS[2], rows[i])
-  elseif tonumber(number) == count then
+  elseif tonumber(number) == count and name == me then
+    joined[me] = tonumber(at)
+  elseif tonumber(number) == count and tonumber(till) >= now then
     joined[name] = tonumber(at)
     living[#living + 1] = name
   end
-end
-if not joined[me] then
-  joined[me] = now
-  living[#living + 1] = me
 end
 redis.call('HSET', KEYS[2], count .. '|' .. me, string.format('%d|%d', joined[me], now + lease))
 table.sort(living, function(a, b)
@@ -87,7 +96,7 @@ end
 for n = 0, count - 1 do
   local shard = tostring(n)
   local is_free = not owner_of[shard] or (owner_of[shard] ~= me and until_of[shard] < now)
-  if #mine < share and is_free and not claims[shard] then take(shard) end
+  if now >= grace and #mine < share and is_free and not claims[shard] then take(shard) end
 end
 local excess = {}
 for i = #mine, share + 1, -1 do
