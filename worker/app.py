@@ -27,6 +27,7 @@ from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.history import ChannelHistory
 from shared.edges.live_configuration import LiveConfiguration
 from shared.edges.metering import OwnGauges, count_report, count_turn, metrics_path, scale_path
+from shared.edges.overview import Overview
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
@@ -48,6 +49,7 @@ from worker.edges.context import ChannelContext
 from worker.edges.fleet.checkup import living, readiness
 from worker.edges.fleet.lease import Lease
 from worker.edges.fleet.mishaps import Mishap, report_of
+from worker.edges.fleet.stalls import Stalls
 from worker.edges.fleet.worker import FleetWorker
 from worker.edges.following import LiveEndpoints, follow
 from worker.edges.guard import guard_of
@@ -110,12 +112,15 @@ async def serve(loaded: Loaded, environ: Mapping[str, str]) -> None:
         servers = McpServers(settings.mcp, parts.tools)
         tending = asyncio.create_task(servers.run(), name="mcp servers")
         worker = _worker(parts)
+        stalls = Stalls(Overview(parts.queue), lambda: worker.has_free_slot)
+        looking = asyncio.create_task(stalls.run(), name="stalls")
         log.info("worker.started", extra=fields(worker_id=parts.worker_id, slots=settings.slots))
         try:
             await servers.first_tries()
-            async with serving(settings.health_listen, _paths(worker, parts)):
+            async with serving(settings.health_listen, _paths(worker, stalls, parts)):
                 await worker.serve()
         finally:
+            await _end(looking)
             await _end(following)
             await _end(tending)
             await _end(resending)
@@ -128,11 +133,11 @@ async def _end(task: asyncio.Task[None]) -> None:
         await task
 
 
-def _paths(worker: FleetWorker, parts: Parts) -> dict[str, Path]:
+def _paths(worker: FleetWorker, stalls: Stalls, parts: Parts) -> dict[str, Path]:
     """What the health server shows."""
 
     async def healthz() -> Answer:
-        return verdict(await living(worker, parts.redis))
+        return verdict(await living(worker, parts.redis, stalls))
 
     async def readyz() -> Answer:
         return verdict(await readiness(worker, parts.redis))

@@ -167,13 +167,36 @@ class Overview:
         The look at all keys goes on beside the fleet's work. The comparison is one step, which
         takes the server some tens of milliseconds per thousand turns.
         """
-        names = [name async for name in self._names()]
+        return await self._audited([name async for name in self._names()], repair=repair)
+
+    async def _audited(self, names: list[str], *, repair: bool) -> list[Finding]:
         args: list[str | bytes | int] = [int(repair), *names]
         rows = [word.decode() for word in await self._run(self._audit, [self._keys.depth], args)]
         return [
             Finding(what=rows[i], whom=rows[i + 1], found=rows[i + 2], expected=rows[i + 3])
             for i in range(0, len(rows), 4)
         ]
+
+    async def waiting(self) -> int:
+        """How many turns wait, wherever they do."""
+        count: int = await within(self._redis.zcard(self._keys.waiting))
+        return count
+
+    async def mend(self) -> list[Finding]:
+        """Repairs what concerns the turns that wait and run, without a look at all keys."""
+        keys, low = self._keys, b"1"
+        waiting: list[bytes] = await within(self._redis.zrange(keys.waiting, 0, -1))
+        running: list[bytes] = await within(self._redis.hvals(keys.running_lanes))
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for turn_id in waiting:
+                pipe.hmget(keys.turn(turn_id.decode()), ["guild", "lane", "low"])
+            places: list[list[bytes | None]] = await within(pipe.execute())
+        names = {f"T{turn_id.decode()}" for turn_id in (*waiting, *running)}
+        for guild, lane, is_low in places:
+            if guild is not None and lane is not None:
+                suffix = LOW if is_low == low else ""
+                names |= {f"G{guild.decode()}{suffix}", f"L{lane.decode()}{suffix}"}
+        return await self._audited(sorted(names), repair=True)
 
     async def _names(self) -> AsyncIterator[str]:
         """Queues, guilds' lists and living turns, as `audit.lua` wants them."""

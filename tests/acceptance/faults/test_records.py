@@ -7,6 +7,7 @@ import time
 import pytest
 
 from ops.replay.turns import Change, Reason, Replays, admitted
+from shared.keys import RECORDER_GROUP
 from shared.turns import TurnState
 from tests.support.aftermath import rows_of
 from tests.support.house import Process
@@ -92,7 +93,20 @@ async def test_the_databases_disk_is_full(scene: Scene):
     await told_once(scene, early + failed)
 
 
-@fault("F39", "section 7, 2", on=IN_A_FILE)
+@fault("section 7, 2", on=IN_A_FILE)
+async def test_a_recorder_of_another_name_never_comes_back(scene: Scene):
+    """Another recorder has read the reports and is gone for ever: this one takes them over."""
+    async with scene.stopped(recorder(scene)):
+        failed = await fail(scene, 6)
+        await until_ended(scene)
+        errors, redis = scene.house.keys.errors, scene.house.redis
+        taken = await redis.xreadgroup(RECORDER_GROUP, "recorder-elsewhere", {errors: ">"}, 1_000)
+        scene.note(f"{sum(len(rows) for _, rows in taken)} entries are another's")
+        assert taken
+    await told_once(scene, failed)  # a minute later: another one may just be slow
+
+
+@fault("F39", on=IN_A_FILE)
 async def test_the_recorder_is_killed_again_and_again(scene: Scene):
     """SIGKILL of the recorder six times under failing turns: each row comes once."""
     failing = asyncio.create_task(fail(scene))

@@ -119,9 +119,14 @@ async def test_scripts_are_flushed(scene: Scene):
     assert await scene.crashes() == 0
 
 
-@fault("F18")
+@fault("F18", "section 7, 17")
 @pytest.mark.parametrize(
-    ("option", "value"), [("maxmemory-policy", "allkeys-lru"), ("appendonly", "no")]
+    ("option", "value"),
+    [
+        ("maxmemory-policy", "allkeys-lru"),
+        ("maxmemory-policy", "volatile-lru"),
+        ("appendonly", "no"),
+    ],
 )
 async def test_a_server_that_would_forget(scene: Scene, option: str, value: str):
     """Worker and gateway refuse to start on a server that may lose accepted work:"""

@@ -107,3 +107,17 @@ async def test_the_load_is_what_there_is_to_do(scene: Scene):
     scene.note(f"stalled for {time.monotonic() - begun_s:.1f} s")
     await scene.quiet()
     assert (await scene.house.records.load()).load == 0
+
+
+@fault("section 7, 17")
+async def test_a_queue_that_lost_its_ring(scene: Scene):
+    """The keys that say who is next are evicted while turns wait: they are put right and run."""
+    keys, redis = scene.house.keys, scene.house.redis
+    async with scene.stopped(*scene.house.workers):
+        prompts = [await scene.ask(await scene.channel(guild)) for guild in range(1, 5)]
+        for prompt in prompts:
+            await scene.until_state(prompt, TurnState.QUEUED)
+        assert await redis.delete(keys.ring) == 1
+    scene.silence_s = scene.recovery_s = 25.0
+    scene.recoveries_s.append(await scene.until_state(prompts[0], TurnState.DONE))
+    assert await scene.house.redis.exists(keys.ring) == 0  # all four were started

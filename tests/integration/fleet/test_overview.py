@@ -170,6 +170,23 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize(("damage", "what"), DAMAGES.values(), ids=DAMAGES.keys())
+async def test_what_waits_and_runs_is_mended_without_a_look_at_all_keys(
+    queue: TurnQueue, overview: Overview, client: Redis, keys: Keys, damage: Damage, what: str
+):
+    await busy(queue)
+    assert await overview.waiting() == 5
+    await within(damage(client, keys))
+    assert what in {finding.what for finding in await overview.mend()}
+    assert await overview.audit() == []
+    await drained(queue, client, keys)
+
+
+async def test_nothing_is_mended_where_nothing_is_wrong(queue: TurnQueue, overview: Overview):
+    await busy(queue)
+    assert await overview.mend() == []
+
+
+@pytest.mark.parametrize(("damage", "what"), DAMAGES.values(), ids=DAMAGES.keys())
 async def test_the_audit_finds_and_repairs(
     queue: TurnQueue, overview: Overview, client: Redis, keys: Keys, damage: Damage, what: str
 ):

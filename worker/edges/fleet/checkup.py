@@ -5,7 +5,8 @@ gives them to the health server.
 
 A worker is alive while its loop runs and it hears the queue. An outage of Redis kills no worker:
 it waits, and is only not ready. Deaf but connected is the failure that nothing else finds: Redis
-answers, slots are free, and yet no look at the queue got through.
+answers, slots are free, and yet no look at the queue got through. So is a queue that has lost keys:
+turns wait, slots are free, and nothing is claimed.
 """
 
 import time
@@ -16,6 +17,7 @@ from redis.asyncio import Redis
 from shared.edges.policy import LEASE_MS
 from shared.edges.redis import within
 from shared.errors import StoreError
+from worker.edges.fleet.stalls import Stalls
 from worker.edges.fleet.worker import FleetWorker
 
 MAX_LAG_S: Final = LEASE_MS / 1000
@@ -24,9 +26,13 @@ DEAF_S: Final = 30.0
 """Sixty polls. An outage of half this length is over for everybody else by then."""
 
 
-async def living(worker: FleetWorker, redis: Redis, *, deaf_s: float = DEAF_S) -> dict[str, str]:
-    """What only a restart would mend."""
+async def living(
+    worker: FleetWorker, redis: Redis, stalls: Stalls | None = None, *, deaf_s: float = DEAF_S
+) -> dict[str, str]:
+    """What only a restart would mend, or a person."""
     problems = _lag(worker)
+    if stalls is not None and stalls.problem is not None:
+        problems["stall"] = stalls.problem
     silent_s = time.monotonic() - worker.looked_s
     if silent_s > deaf_s and not worker.is_draining and await _answers(redis) is None:
         problems["queue"] = f"no look at the queue got through for {silent_s:.0f} s"
