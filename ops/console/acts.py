@@ -16,7 +16,7 @@ from ops.console.access import Access, is_own_form, let_in
 from ops.console.desk import Desk, desk_of
 from ops.console.failures import examined
 from ops.console.render import page
-from ops.replay.turns import Candidate, Change, admitted
+from ops.replay.turns import Candidate, Change, Reason, admitted
 from ops.store.causes import Verdict, decide
 from ops.triage.causes import cause_of
 from shared.turns import Target
@@ -84,7 +84,9 @@ async def replay(request: Request) -> Response:
     form = await request.form()
     change = Change(model=str(form.get("model") or "") or None)
     candidate = await desk.replays.examine(turn_id, change)
-    if candidate.reason is None and await admitted(desk.replays, candidate) in _TAKEN:
+    is_taken = candidate.reason is None and await admitted(desk.replays, candidate) in _TAKEN
+    if is_taken or candidate.reason is Reason.REPLAYED:
+        # Of two clicks the second one may find the replay: it leads there as the first would have.
         return RedirectResponse(f"/turns/{quote(candidate.new_id)}", 303)
     return RedirectResponse(f"/turns/{quote(turn_id)}", 303)
 

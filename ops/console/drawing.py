@@ -12,9 +12,10 @@ from markupsafe import Markup, escape
 from shared.edges.records import Moment
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
-LINE_WIDTH: Final = 520
+LINE_WIDTH: Final = 400
+"""As wide as a phone, so that words are as large there as elsewhere."""
 ROW: Final = 26
-LEFT, RIGHT = 118, 70
+LEFT, RIGHT = 108, 70
 """Room for the words at the left, and for the milliseconds behind the last mark."""
 
 
@@ -30,8 +31,12 @@ def sparkline(counts: Sequence[int]) -> Markup:
     )
     label = f"{sum(counts)} in {len(counts)} hours, {top if sum(counts) else 0} at most in one"
     return Markup(
-        '<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
-    ).format(SPARK_WIDTH, SPARK_HEIGHT, label, bars)
+        '<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}">'
+        '<line class="rail" x1="0" x2="{}" y1="{}" y2="{}"/>{}</svg>'
+    ).format(
+        *(SPARK_WIDTH, SPARK_HEIGHT, label),
+        *(SPARK_WIDTH, SPARK_HEIGHT - 0.5, SPARK_HEIGHT - 0.5, bars),
+    )
 
 
 def timeline(marks: Sequence[Moment]) -> Markup:

@@ -28,14 +28,21 @@ CELL_CHARS: Final = 300
 TEXT_CHARS: Final = 64 * 1024
 """Of a text on its own page: as much as a report keeps."""
 _FENCE: Final = regex.compile(r"```(?:[a-z0-9+#-]*\n)?(.*?)```", regex.S)
+_CODE: Final = regex.compile(r"`([^`\n]+)`")
+_LITERAL: Final = str.maketrans({sign: f"&#{ord(sign)};" for sign in "*_~|"})
+"""Within code these are only signs."""
 _INLINE: Final = (
-    (regex.compile(r"`([^`\n]+)`"), "code"),
-    (regex.compile(r"\*\*([^*\n]+)\*\*"), "strong"),
-    (regex.compile(r"\*([^*\n]+)\*"), "em"),
-    (regex.compile(r"~~([^~\n]+)~~"), "s"),
-    (regex.compile(r"(?m)^-# (.+)$"), "small"),
-    (regex.compile(r"(?m)^#{1,3} (.+)$"), "strong"),
+    (regex.compile(r"(?m)^-# (.+)$"), r"<small>\1</small>"),
+    (regex.compile(r"(?m)^( *)[-*] (?=\S)"), "\\1\u2022 "),
+    (regex.compile(r"(?m)^&gt; (.+)$"), r'<span class="quote">\1</span>'),
+    (regex.compile(r"\*\*([^*\n]+)\*\*"), r"<strong>\1</strong>"),
+    (regex.compile(r"__([^_\n]+)__"), r"<u>\1</u>"),
+    (regex.compile(r"\*([^*\n]+)\*"), r"<em>\1</em>"),
+    (regex.compile(r"~~([^~\n]+)~~"), r"<s>\1</s>"),
+    (regex.compile(r"\|\|([^|\n]+)\|\|"), r'<span class="spoiler" tabindex="0">\1</span>'),
+    (regex.compile(r"(?m)^#{1,3} (.+)$"), r"<strong>\1</strong>"),
 )
+"""What a line of a message has, about as Discord shows it, in text that is escaped."""
 _MAX_JSON_INT: Final = 2**53
 _texts: Final = load_texts()
 
@@ -98,7 +105,7 @@ def facts(value: object) -> str:
 
 
 def discord(text: str) -> Markup:
-    """A message about as Discord shows it: fences, code, bold, emphasis, struck text."""
+    """A message about as Discord shows it: fences, lists, quotes, code, emphasis, spoilers."""
     parts = []
     last = 0
     safe = visible(text)
@@ -114,8 +121,9 @@ def _prose(text: str) -> Markup:
     if not text.strip():
         return Markup("")
     shown = str(escape(text.strip("\n")))
-    for pattern, tag in _INLINE:
-        shown = pattern.sub(rf"<{tag}>\1</{tag}>", shown)
+    shown = _CODE.sub(lambda code: f"<code>{code[1].translate(_LITERAL)}</code>", shown)
+    for pattern, markup in _INLINE:
+        shown = pattern.sub(markup, shown)
     return Markup('<span class="prose">{}</span>').format(Markup(shown))  # noqa: S704 - escaped above
 
 

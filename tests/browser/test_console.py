@@ -173,6 +173,27 @@ async def test_the_first_page_shows_what_happens_without_a_reload(stage: Stage):
         await expect(page.get_by_role("link", name=turn_id)).to_be_visible()
 
 
+async def test_what_is_paused_is_said_with_the_command_that_ends_it(stage: Stage):
+    await stage.home.queue.pause("provider:other", 600)
+    try:
+        async with stage.visit() as page:
+            await page.goto("/")
+            alarm = page.locator(".alarms li", has_text="provider:other is paused for 9 min")
+            await expect(alarm).to_contain_text("turnfleet fleet resume provider:other")
+            await picture(page, "now-paused")
+    finally:
+        await stage.home.queue.resume("provider:other")
+
+
+async def test_code_a_table_and_a_list_look_about_as_on_discord(stage: Stage):
+    await stage.say("long", channel=140, guild=GUILDS[2])
+    async with stage.visit() as page:
+        await page.goto("/channels/140")
+        await expect(page.locator("article.bot pre").first).to_be_visible()
+        await expect(page.locator(".talk")).to_contain_text("\u2022 A missing file")
+        await picture(page, "talk-long")
+
+
 async def test_without_scripts_everything_is_there(stage: Stage):
     context = await stage.browser.new_context(base_url=stage.base, java_script_enabled=False)
     page = await context.new_page()

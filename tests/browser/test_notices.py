@@ -9,7 +9,7 @@ import re
 import pytest
 
 from gateway.delivery.pieces import pieces_of
-from gateway.notices import Notices
+from gateway.notices import SHOW_SOURCE, STOP, Notices
 from shared.causes import CAUSES, notice_of
 from shared.failures import Fault
 from shared.i18n import load_texts
@@ -54,6 +54,7 @@ def failed(cause: str, source: CredentialSource, locale: str) -> TurnFailed:
         fault=notice.fault,
         report_id="r1",
         code="529",
+        credential_source=source,
     )
 
 
@@ -72,6 +73,11 @@ def groups(locale: str) -> dict[str, list[tuple[str, list[str]]]]:
         if source is CredentialSource.SERVER or cause in ("invalid_key", "insufficient_balance")
     }
     found |= {f"end: {name}": [shown(event, locale)] for name, event in ENDS.items()}
+    stop = [NOTICES.button(STOP, "m1", locale).label]
+    found["while it runs"] = [("The first words of a reply.", stop)]
+    found["while it waits"] = [(TEXTS.count("notice.queued", 2, locale), stop)]
+    table = [NOTICES.say(SHOW_SOURCE, locale)]
+    found["a drawn table"] = [("[table.png]", table)]
     for key in sorted(KEYS):
         text = (
             TEXTS.text(key, locale, **VALUES) if key not in PLURALS else TEXTS.count(key, 2, locale)
@@ -97,7 +103,7 @@ async def test_every_notice_can_be_looked_at():
     async with chromium() as browser:
         page = await browser.new_page(viewport={"width": 680, "height": 900})
         for locale in LANGUAGES:
-            await page.set_content(bubbles(groups(locale)))
+            await page.set_content(bubbles(groups(locale), locale))
             assert await page.evaluate("document.documentElement.scrollWidth") <= 680
             await picture(page, f"notices-{locale}")
         await page.close()

@@ -19,8 +19,11 @@ HOSTILE = [
     "**<i onclick=x>**",
     "~~&lt;script&gt;~~",
     "-# <svg/onload=alert(1)>",
+    "> <img src=x onerror=alert(1)>",
+    '||" onmouseover=alert(1) x="||',
+    "- __<b onclick=x>__",
 ]
-TAGS = {"span", "pre", "code", "strong", "em", "s", "small"}
+TAGS = {"span", "pre", "code", "strong", "em", "s", "small", "u"}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -35,9 +38,24 @@ def test_markup_in_a_message_is_text(text: str):
     [
         ("**bold** and *em*", "<strong>bold</strong> and <em>em</em>"),
         ("~~gone~~ `code`", "<s>gone</s> <code>code</code>"),
+        (
+            "`**a**` `__b__`",
+            "<code>&#42;&#42;a&#42;&#42;</code> <code>&#95;&#95;b&#95;&#95;</code>",
+        ),
         ("# Title\n-# small", "<strong>Title</strong>\n<small>small</small>"),
+        ("- one\n  * *two*\n-3", "\u2022 one\n  \u2022 <em>two</em>\n-3"),
+        ("> said\n__under__", '<span class="quote">said</span>\n<u>under</u>'),
+        ("||no||", '<span class="spoiler" tabindex="0">no</span>'),
     ],
-    ids=["emphasis", "struck and code", "lines"],
+    ids=[
+        "emphasis",
+        "struck and code",
+        "signs in code",
+        "lines",
+        "lists",
+        "quote and line",
+        "spoiler",
+    ],
 )
 def test_a_message_looks_about_as_on_discord(text: str, shown: str):
     assert str(discord(text)) == f'<span class="prose">{shown}</span>'
