@@ -68,12 +68,18 @@ class WaitingPort(Protocol):
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """A notice as it stands in a channel."""
+    """A notice as it stands in a channel, or, while it has no `message_id` yet, may stand there.
+
+    `nth` is the number in its nonce; by `text` and `reply_to` it is found without its id.
+    """
 
     turn_id: str
     channel_id: int
-    message_id: int
+    message_id: int = 0
     locale: str = "en"
+    nth: int = 0
+    text: str = ""
+    reply_to: int | None = None
 
 
 class _Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,9 +147,12 @@ class Typist:
         if self._group is None or self._waiting is None or left.turn_id in self._signs:
             return
         prompt = _Prompt(
-            turn_id=left.turn_id, channel_id=left.channel_id, reply_to=None, locale=left.locale
+            turn_id=left.turn_id,
+            channel_id=left.channel_id,
+            reply_to=left.reply_to,
+            locale=left.locale,
         )
-        notice = _Notice(front, prompt, self._waiting, shown=left.message_id)
+        notice = _Notice(front, prompt, self._waiting, left=left)
         self._watch(left.turn_id, self._keep(notice))
 
     def stop(self, turn_id: str) -> None:
@@ -164,7 +173,7 @@ class Typist:
         try:
             for _ in range(int(TYPING_TTL_S / REFRESH_S)):
                 await notice.refresh()
-                if not notice.is_shown:
+                if not notice.is_left:
                     return
                 await asyncio.sleep(self._refresh_s)
         finally:
@@ -219,16 +228,17 @@ class _Notice:
         prompt: _Prompt,
         waiting: WaitingPort,
         *,
-        shown: int | None = None,
+        left: Left | None = None,
     ) -> None:
         self._front = front
         self._prompt = prompt
         self._waiting = waiting
         self._said: str | None = None
-        self._message_id = shown
-        self._posted = 0 if shown is None else 1
+        self._message_id = left.message_id or None if left else None
+        self._posted = 0 if left is None else left.nth + (self._message_id is not None)
         self._posting: asyncio.Task[None] | None = None
-        self._doubtful: str | None = None
+        self._is_remembered = left is not None
+        self._doubtful = left.text if left and self._message_id is None else None
         """The text of a post whose receipt was lost."""
 
     @property
@@ -286,6 +296,8 @@ class _Notice:
                     if isinstance(outcome, Unavailable):
                         return  # it is tried again, if need be by the next gateway
                     self._message_id = None
+                if self._is_remembered and not self.is_left:
+                    self._is_remembered = False
                     await self._waiting.forget(self._prompt.turn_id)
         self._posting = None
 
@@ -307,27 +319,36 @@ class _Notice:
                 self._message_id = message.message_id
 
     async def _post(self, words: str) -> None:
+        prompt = self._prompt
         message = OutgoingMessage(
-            channel_id=self._prompt.channel_id,
+            channel_id=prompt.channel_id,
             text=words,
-            nonce=self._waiting.nonce(self._prompt.turn_id, self._posted),
-            reply_to=self._prompt.reply_to,
+            nonce=self._waiting.nonce(prompt.turn_id, self._posted),
+            reply_to=prompt.reply_to,
             is_notice=True,
             buttons=self._buttons,
         )
+        # Before it is sent: whoever comes after a gateway that dies now has to look for it.
+        await self._remember(words)
         outcome = await self._front.send(message)
+        self._doubtful = words if isinstance(outcome, Unavailable) else None
         if isinstance(outcome, Sent):
-            self._message_id, self._said, self._doubtful = outcome.message_id, words, None
+            self._message_id, self._said = outcome.message_id, words
+            await self._remember(words)
             self._posted += 1
-            prompt = self._prompt
-            await self._waiting.remember(
-                Left(
-                    turn_id=prompt.turn_id,
-                    channel_id=prompt.channel_id,
-                    message_id=outcome.message_id,
-                    locale=prompt.locale,
-                )
-            )
         else:
-            self._doubtful = words if isinstance(outcome, Unavailable) else None
             logger.debug("place.not_said", extra={"outcome": type(outcome).__name__})
+
+    async def _remember(self, words: str) -> None:
+        prompt, self._is_remembered = self._prompt, True
+        await self._waiting.remember(
+            Left(
+                turn_id=prompt.turn_id,
+                channel_id=prompt.channel_id,
+                message_id=self._message_id or 0,
+                locale=prompt.locale,
+                nth=self._posted,
+                text=words,
+                reply_to=prompt.reply_to,
+            )
+        )

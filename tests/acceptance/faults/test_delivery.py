@@ -71,6 +71,29 @@ async def test_gateways_are_killed_again_and_again(scene: Scene):
     scene.silence_s = 30.0  # both may be starting, which costs seconds of two cores
 
 
+@fault("F24", "section 7, 2", on=DISCORD)
+async def test_other_gateways_take_what_the_killed_ones_had_read(scene: Scene):
+    """Both gateways hang in Discord with all they have read, and are killed: others deliver it."""
+    channels = [await scene.channel(guild) for guild in range(1, 5)]
+    for channel in channels:
+        discord_of(scene).faults.add(
+            Fault(stage=Stage.BEFORE, delay_s=30.0, channel_id=channel), times=100
+        )
+    prompts = [await scene.ask(channel) for channel in channels for _ in range(2)]
+    for prompt in prompts:
+        await scene.until_state(prompt, TurnState.DONE)
+    await asyncio.sleep(1)  # every segment is read by now, and none is acknowledged
+    scene.note("SIGKILL of all gateways")
+    for gateway in scene.house.gateways:
+        gateway.kill()
+    discord_of(scene).faults.clear()
+    for gateway in scene.house.gateways:
+        await asyncio.to_thread(gateway.start)
+    scene.recovery_s = LEAD_S + 10.0
+    scene.recoveries_s.append(await scene.until_shown(prompts[-1], 3))
+    scene.silence_s = 30.0  # nobody was there to show a sign
+
+
 @fault("F26")
 async def test_the_leading_gateway_stalls_and_wakes(scene: Scene):
     """SIGSTOP of the leading gateway beyond its lease: the other delivers, and none twice."""

@@ -90,7 +90,9 @@ def test_a_notice_has_a_nonce_of_its_own_each_time(queue: TurnQueue):
 
 async def test_notices_are_remembered_for_the_next_gateway(queue: TurnQueue):
     waiting = Waiting(queue, TEXTS)
-    local = Left(turn_id="l1", channel_id=7, message_id=8, locale="de")
+    local = Left(
+        turn_id="l1", channel_id=7, message_id=8, locale="de", nth=2, text="wait", reply_to=6
+    )
     await waiting.remember(local)
     await waiting.remember(Left(turn_id="m1", channel_id=9, message_id=10))
     assert await waiting.left_behind(is_local=True) == [local]

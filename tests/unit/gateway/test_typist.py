@@ -254,3 +254,49 @@ async def test_a_sign_ends_when_another_gateway_shows_the_answer(front: MemoryFr
         typed = len(front.typed)
         await asyncio.sleep(0.02)
         assert len(front.typed) == typed
+
+
+@pytest.mark.parametrize("has_arrived", [True, False], ids=["arrived", "lost"])
+async def test_a_gateway_that_dies_while_it_posts_leaves_no_notice(
+    front: MemoryFront, has_arrived: bool
+):
+    """Whoever comes next knows of the post before its receipt."""
+    words, sent, known = Words(), asyncio.Event(), list[Left]()
+
+    class Dying(MemoryFront):
+        async def send(self, message):
+            known.extend(words.left.values())
+            if has_arrived:
+                await front.send(message)
+            sent.set()
+            await asyncio.Event().wait()
+
+    dying = asyncio.create_task(_life(signs(words), Dying()), name="first life")
+    await sent.wait()
+    (left,) = known
+    words.said = None
+    typist = signs(words)
+    async with typist.running():
+        typist.adopt(front, left)
+        await until(lambda: front.shown(7) == [] and words.left == {})
+    dying.cancel()
+
+
+async def _life(typist: Typist, front: MemoryFront) -> None:
+    async with typist.running():
+        typist.start("l1", front, 7, reply_to=5)
+        await asyncio.Event().wait()
+
+
+async def test_a_notice_that_was_being_posted_is_kept_and_not_doubled(front: MemoryFront):
+    words = Words()
+    await front.send(OutgoingMessage(channel_id=7, text="2 before you", nonce="l1-3"))
+    left = Left(turn_id="l1", channel_id=7, nth=3, text="2 before you", reply_to=5)
+    typist = signs(words)
+    async with typist.running():
+        typist.adopt(front, left)
+        await until(lambda: words.left["l1"].message_id > 0 if words.left else False)
+        words.said = "you are next"
+        await until(lambda: front.shown(7) == ["you are next"])
+        typist.stop("l1")
+    assert front.shown(7) == []
