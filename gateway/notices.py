@@ -124,11 +124,11 @@ class Notices:
             return self.say(STOPPED, locale)
         headline = self._headline(event, locale)
         if event.count:
-            headline = f"{headline} {self.say(CUT_OFF, locale)}"
+            headline = _row(headline, self.say(CUT_OFF, locale))
         footer = [self.say(_FAULT + event.fault.removeprefix(_FAULT), locale)]
         if event.code:
             footer.append(self._texts.text(CODE, locale, code=event.code))
-        lines = [headline, *(f"- {tip}" for tip in event.tips), f"-# {' '.join(footer)}"]
+        lines = [headline, *(f"- {tip}" for tip in event.tips), f"-# {_row(*footer)}"]
         return "\n".join(lines)[:MAX_SEGMENT_CHARS]
 
     def _headline(self, event: TurnFailed, locale: str) -> str:
@@ -165,6 +165,18 @@ class Notices:
     def button(self, action: str, subject: str, locale: str) -> Button:
         """A button of this module's actions, for a turn or a report."""
         return Button(custom_id=f"{action}:{subject}", label=self.say(LABELS[action], locale))
+
+
+def _row(*sentences: str) -> str:
+    """Sentences one after another; a full stop of East Asian width brings its space along.
+
+    >>> _row("One.", "Two."), _row("一。", "二。")
+    ('One. Two.', '一。二。')
+    """
+    row = ""
+    for sentence in sentences:
+        row += sentence if not row or row.endswith("。") else f" {sentence}"
+    return row
 
 
 class NoticeRates:

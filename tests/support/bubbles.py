@@ -22,13 +22,19 @@ button { background: #4e5058; color: #fff; border: 0; border-radius: 3px; paddin
 """
 
 
-def page(groups: Mapping[str, Iterable[tuple[str, Iterable[str]]]]) -> str:
+FONTS = {"ja": "Noto Sans CJK JP", "zh-CN": "Noto Sans CJK SC"}
+"""A Chinese text in a Japanese font has other signs than people in China see."""
+
+
+def page(groups: Mapping[str, Iterable[tuple[str, Iterable[str]]]], locale: str = "en") -> str:
     """A page of groups of messages, each a text with the labels of its buttons."""
     parts = []
     for title, messages in groups.items():
         parts.append(f"<h2>{html.escape(title)}</h2>")
         parts += [_bubble(text, labels) for text, labels in messages]
-    return f"<style>{STYLE}</style>{''.join(parts)}"
+    style = STYLE.replace("Noto Sans CJK JP", FONTS.get(locale, "Noto Sans CJK JP"))
+    body = f"<body>{''.join(parts)}</body>"
+    return f"<html lang='{locale}'><head><style>{style}</style></head>{body}</html>"
 
 
 def _bubble(text: str, labels: Iterable[str]) -> str:
