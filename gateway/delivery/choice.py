@@ -9,7 +9,7 @@ nearly spent. What an earlier life began goes on as it was begun: its message ma
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from typing import Final
 
 import msgspec
@@ -21,7 +21,7 @@ from gateway.front import Rank
 from gateway.notices import REST_IN_FILE
 from gateway.sequencer import TurnSequencer
 from gateway.steps import Piece, Plan
-from shared.segments import Envelope, SegmentKind, SegmentReady
+from shared.segments import Envelope, SegmentKind, SegmentPreview, SegmentReady
 from shared.turns import Front
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,8 @@ SLOW_S: Final = 0.5
 """A message that waited this long met a limit: what piled up behind it goes as one message."""
 MERGE_LOAD: Final = 0.8
 """Above this part of the request budget texts are merged in every channel."""
+MAX_GROWING: Final = 1_000
+"""Replies whose last preview is remembered; of an older one the same is shown once more."""
 RUN_WAIT_S: Final = 5.0
 """How long the rest of a run that an earlier life began is waited for; it is read right away."""
 
@@ -83,6 +85,7 @@ class Chooser:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        self._previewed: OrderedDict[str, int] = OrderedDict()
 
     async def choose(self, turn: TurnSequencer, lane: Lane) -> Choice:
         """What to show next of a lane. Cancelled, nothing was decided."""
@@ -94,6 +97,8 @@ class Chooser:
             is_command=envelope.route.interaction is not None,
             turn_id=envelope.turn_id if envelope.route.front is Front.DISCORD else None,
         )
+        if isinstance(envelope.event, SegmentPreview) and self._is_shown(envelope, pieces):
+            return Choice(pieces=())
         plan = turn.plan(envelope)
         if plan is not None:
             return await self._as_begun(turn, lane, plan, pieces)
@@ -108,6 +113,17 @@ class Chooser:
         is_slow = await self._is_slow(turn, lane)
         found = merged(tuple(lane.waiting)) if is_slow else None
         return _choice(found, pieces, has_permit=True)
+
+    def _is_shown(self, envelope: Envelope, pieces: tuple[Piece, ...]) -> bool:
+        """Whether a preview looks like the last one: such edits are limited, and show nothing."""
+        texts = tuple(piece.text for piece in pieces)
+        look = hash((envelope.attempt, envelope.claim, envelope.seq, texts))
+        last = self._previewed.get(envelope.turn_id)
+        self._previewed[envelope.turn_id] = look
+        self._previewed.move_to_end(envelope.turn_id)
+        if len(self._previewed) > MAX_GROWING:
+            self._previewed.popitem(last=False)
+        return look == last
 
     async def _as_begun(
         self, turn: TurnSequencer, lane: Lane, plan: Plan, pieces: tuple[Piece, ...]

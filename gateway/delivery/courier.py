@@ -34,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Waits after failures: short for a hiccup, and half a minute in all before probing begins."""
-PROBE_S: Final = 30.0
-"""How often a front that stays away is asked again: soon enough to be noticed, no load on it."""
+PROBE_S: Final = 40.0
+"""How often a front that stays away is asked again: each half to one minute, jitter included."""
 NONCE_TRUST_S: Final = 90.0
 """A repeated nonce is surely recognized for this long; Discord says only "a few minutes"."""
 CLOCKS_DIFFER_S: Final = 30.0

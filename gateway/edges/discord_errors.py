@@ -12,7 +12,10 @@ import hikari
 from gateway.front import Refusal, Refused, Unavailable
 
 CLOUDFLARE_WAIT_S: Final = 600.0
-"""A 429 that is no JSON comes from Cloudflare: asking on prolongs the ban, ten minutes end most."""
+"""What is no JSON comes from Cloudflare: asking on prolongs the ban, ten minutes end most."""
+CLOUDFLARE_CODE: Final = 40333
+"""A request that Cloudflare did not let through (developer docs, user agent)."""
+INVALID_FORM: Final = 50035
 BUSY_WAIT_S: Final = 5.0
 """For refusals that mean "too fast" without saying how long."""
 
@@ -31,6 +34,7 @@ REFUSALS: Final = MappingProxyType(
         50008: Refusal.CHANNEL,  # not a text channel
         50013: Refusal.CHANNEL,  # missing permissions
         50021: Refusal.FROZEN,  # system message
+        50027: Refusal.GONE,  # invalid webhook token: the webhook is gone, whatever the bot may do
         50035: Refusal.CONTENT,  # invalid form body
         50045: Refusal.FILES,  # file too large
         50083: Refusal.CHANNEL,  # thread is archived and locked
@@ -38,6 +42,7 @@ REFUSALS: Final = MappingProxyType(
         160002: Refusal.REFERENCE,  # no reply without the right to read history
         160005: Refusal.CHANNEL,  # thread is locked
         200000: Refusal.MODERATED,  # AutoMod
+        220001: Refusal.CHANNEL,  # a forum's root takes no messages of webhooks
         240000: Refusal.MODERATED,  # harmful link
     }
 )
@@ -77,15 +82,21 @@ def outcome_of(error: Exception) -> Refused | Unavailable:
 
 def _of_response(error: hikari.HTTPResponseError) -> Refused | Unavailable:
     status, code = int(error.status), int(error.code)
-    if status == 429:
+    if status == 429 or code == CLOUDFLARE_CODE or _is_foreign(error):
         return Unavailable(reason="cloudflare", retry_after_s=CLOUDFLARE_WAIT_S, status=status)
     if status >= 500:
         return Unavailable(reason="server_error", status=status)
     if code in BUSY:
         return Unavailable(reason="write_limit", retry_after_s=BUSY_WAIT_S, status=status)
     refusal = REFUSALS.get(code) or _BY_STATUS.get(status)
-    if status == 401:
-        refusal = Refusal.TOKEN
+    if code == INVALID_FORM and "message_reference" in (getattr(error, "errors", None) or ()):
+        refusal = Refusal.REFERENCE  # a system message, for one, takes no reply
     if refusal is None:
         return Unavailable(reason="unknown_answer", status=status)
     return Refused(refusal=refusal, status=status, code=code)
+
+
+def _is_foreign(error: hikari.HTTPResponseError) -> bool:
+    """Whether a refusal is not Discord's own: it says nothing of the bot, the channel, the text."""
+    is_json = "json" in str(error.headers.get("Content-Type", "json"))
+    return not is_json and int(error.status) in (400, 401, 403, 404)

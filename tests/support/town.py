@@ -57,6 +57,7 @@ class Town:
         self.channel = world.add_channel(self.guild.id).id
         self.ann, self.bob = world.add_user("ann"), world.add_user("bob")
         self.direct = world.direct_channel(self.ann.id).id
+        self.environ: dict[str, str] = {}
         self._turns = 0
         self._requests: dict[str, TurnRequest] = {}
 
@@ -182,9 +183,13 @@ class Town:
     async def answered(self, text: str = "the answer") -> Claimed:
         """Answers the next turn that waits."""
         claimed = await self.claim()
+        await self.answer(claimed, text)
+        return claimed
+
+    async def answer(self, claimed: Claimed, text: str = "the answer") -> None:
+        """Answers a turn that was claimed."""
         await self.queue.append(claimed.token, 1, segment_of(claimed.token, 1, text))
         await self.queue.finish(claimed.token, TurnDone(count=1))
-        return claimed
 
     async def shows(
         self, channel: int, condition: Callable[[list[Message]], bool]
@@ -194,6 +199,19 @@ class Town:
             while not condition(replies := self.discord.replies(channel)):
                 await asyncio.sleep(0.02)
         return replies
+
+    @asynccontextmanager
+    async def another_gateway(self) -> AsyncIterator[None]:
+        """One more gateway of the same bot, beside the first, while the block runs."""
+        stop, gateways = asyncio.Event(), KEYS.front("gateways")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(serve(load(self.environ), stop, self.environ))
+            while await self.client.hlen(gateways) < 2:  # type: ignore[misc]  # redis-py
+                await asyncio.sleep(0.02)
+            try:
+                yield
+            finally:
+                stop.set()
 
 
 def is_answered(asked: Asked) -> bool:
@@ -219,6 +237,7 @@ async def town(
             "discord_token": discord.token, "discord_rest_url": discord.rest_url,
         }  # fmt: skip
         environ = {f"TURNFLEET_{name.upper()}": text for name, text in (given | settings).items()}
+        place.environ = environ
         stop = asyncio.Event()
         async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
             group.create_task(serve(load(environ), stop, environ))

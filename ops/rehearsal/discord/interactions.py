@@ -27,6 +27,7 @@ from ops.rehearsal.discord.interaction_rules import (
     check_command,
 )
 from ops.rehearsal.discord.payloads import Json, message_json
+from ops.rehearsal.discord.requests import BODY, body_of
 from ops.rehearsal.discord.world import Draft, Message, Refusal, User, World, check_draft
 
 ACK_S: Final = 3.0
@@ -65,6 +66,8 @@ class Interactions:
         self._announce = announce
         self._now_s = now_s
         self._asked: dict[str, Asked] = {}
+        self.answers: list[Json] = []
+        """What a bot has sent, first answers and later ones."""
         self.commands: dict[int | None, list[Json]] = {None: []}
         """The registered commands by guild; those of None are everywhere."""
 
@@ -82,10 +85,30 @@ class Interactions:
             ("GET", "/applications/{app}/guilds/{guild}/commands", self._get_commands),
         ]
         return [
-            web.route(method, prefix + path, _handler(answer))
+            web.route(method, prefix + path, self._handler(answer))
             for prefix in ("/api/v10", "/api")
             for method, path, answer in table
         ]
+
+    def _handler(
+        self, answer: Callable[[web.Request], Awaitable[object]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if "token" in request.match_info and request.method != "GET":
+                request[BODY] = await body_of(request)
+                self.answers.append(request[BODY])
+            try:
+                payload, status = await answer(request), 200
+            except Refusal as refusal:
+                payload, status = {"message": refusal.message, "code": refusal.code}, refusal.status
+            if payload is None:
+                return web.Response(status=204)
+            body = msgspec.json.encode(payload)
+            response = web.Response(status=status, body=body)
+            response.headers["Content-Type"] = "application/json"
+            return response
+
+        return handle
 
     async def command(
         self,
@@ -182,7 +205,7 @@ class Interactions:
             raise Refusal(404, 10062, "Unknown interaction")
         if asked.first is not None:
             raise Refusal(400, 40060, "Interaction has already been acknowledged.")
-        body = await request.json()
+        body = request[BODY]
         kind, data = int(body["type"]), body.get("data") or {}
         check_answer(asked.kind, kind, data, has_message=asked.message is not None)
         asked.first, asked.answered_s = kind, self._now_s()
@@ -207,7 +230,7 @@ class Interactions:
         return {"interaction": interaction, "resource": resource}
 
     async def _edit_original(self, request: web.Request) -> object:
-        asked, data = self._valid(request), await request.json()
+        asked, data = self._valid(request), request[BODY]
         if asked.first is None:
             raise Refusal(404, 10015, "Unknown Webhook")
         if asked.first in (DEFER_UPDATE, UPDATE) or (
@@ -228,7 +251,7 @@ class Interactions:
         return message_json(asked.message, self._world)
 
     async def _follow_up(self, request: web.Request) -> object:
-        asked, data = self._valid(request), await request.json()
+        asked, data = self._valid(request), request[BODY]
         if asked.first is None:
             raise Refusal(404, 10015, "Unknown Webhook")
         if int(data.get("flags", 0)) & HIDDEN or (asked.is_hidden and asked.first == DEFER):
@@ -305,24 +328,6 @@ class Interactions:
             raise Refusal(401, 0, "401: Unauthorized")
         if request.match_info["app"] != str(self._bot.id):
             raise Refusal(403, 20012, "You are not authorized to perform this action")
-
-
-def _handler(
-    answer: Callable[[web.Request], Awaitable[object]],
-) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        try:
-            payload, status = await answer(request), 200
-        except Refusal as refusal:
-            payload, status = {"message": refusal.message, "code": refusal.code}, refusal.status
-        if payload is None:
-            return web.Response(status=204)
-        body = msgspec.json.encode(payload)
-        response = web.Response(status=status, body=body)
-        response.headers["Content-Type"] = "application/json"
-        return response
-
-    return handle
 
 
 def _guild(request: web.Request) -> int | None:

@@ -173,7 +173,7 @@ class Rest:
         try:
             response = _json(200, await answer(request, bot))
         except Refusal as refusal:
-            response = _json(refusal.status, {"message": refusal.message, "code": refusal.code})
+            response = _json(refusal.status, _refused(refusal))
         if fault is not None and fault.stage is Stage.AFTER:
             response = await _strike(fault) or response
         return _with_numbers(response, verdict, self._now_s())
@@ -294,6 +294,13 @@ def _files_of(body: dict[str, Any]) -> tuple[str, ...] | None:
 
 def _components_of(body: dict[str, Any]) -> tuple[dict[str, object], ...] | None:
     return tuple(body["components"] or ()) if "components" in body else None
+
+
+def _refused(refusal: Refusal) -> Json:
+    payload: Json = {"message": refusal.message, "code": refusal.code}
+    if refusal.field:
+        payload["errors"] = {refusal.field: {"_errors": [{"code": "INVALID", "message": "no"}]}}
+    return payload
 
 
 def _without_nonce(payload: Json) -> Json:

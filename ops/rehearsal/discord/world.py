@@ -30,8 +30,9 @@ _USER_MENTION = re.compile(r"<@!?(\d+)>")
 class Refusal(Exception):
     """What Discord answers instead."""
 
-    def __init__(self, status: int, code: int, message: str) -> None:
+    def __init__(self, status: int, code: int, message: str, *, field: str = "") -> None:
         super().__init__(message)
+        self.field = field  # of the request, whose form is invalid
         self.status = status
         self.code = code
         self.message = message
@@ -135,6 +136,8 @@ class World:
         self.messages: dict[int, dict[int, Message]] = {}
         self.owners: dict[int, int] = {}
         """The bots of webhooks."""
+        self.unanswerable: set[int] = set()
+        """Messages that take no reply, as those of the system itself."""
 
     def next_id(self) -> int:
         """A fresh snowflake of this moment."""
@@ -318,6 +321,8 @@ class World:
             return None
         if "history" in channel.denied:
             raise Refusal(403, 160002, "Cannot reply without permission to read message history")
+        if draft.reply_to in self.unanswerable:
+            raise Refusal(400, 50035, "Invalid Form Body", field="message_reference")
         if draft.reply_to in self.messages[channel.id]:
             return draft.reply_to
         if draft.fail_if_not_exists:

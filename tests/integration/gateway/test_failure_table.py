@@ -1,7 +1,9 @@
 """Each refusal and outage of Discord, as people and operators see it: the table of delivery.
 
-The real front against the fake Discord, below the real delivery of a partition; time passes by
-waiting.
+Rows are named by what Discord answers, in the order of the design's table. What is not about a
+message is elsewhere: dead tokens of interactions in test_interactions.py, webhooks that are gone in
+test_voices.py, places that go away in test_changes.py. The real front against the fake Discord,
+below the real delivery of a partition; time passes by waiting.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -9,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 import pytest
 
+from gateway.delivery.courier import BACKOFF_S, PROBE_S
 from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_connection import DiscordOptions
 from gateway.front import Unavailable
@@ -23,7 +26,8 @@ from tests.support.delivery import Bench
 from tests.support.discord import MemoryMarks, running_discord
 from tests.support.envelopes import done, text
 
-NO_FILES = 50013
+PROMPT = 500
+"""What the envelopes of tests answer."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +70,10 @@ def _forum(_discord: FakeDiscord, channel: Channel) -> None:
     channel.kind = FORUM
 
 
+def _unanswerable(discord: FakeDiscord, _channel: Channel) -> None:
+    discord.world.unanswerable.add(PROMPT)
+
+
 def _automod(discord: FakeDiscord, channel: Channel) -> None:
     assert channel.guild_id is not None
     discord.world.guilds[channel.guild_id].blocked_words.add("one")
@@ -84,10 +92,15 @@ ROWS = {
     "502 before": Row(faults=(Fault(status=502),), waits=(1.0,)),
     "502 after it was posted": Row(faults=(Fault(status=502, stage=Stage.AFTER),), waits=(1.0,)),
     "500 for a while": Row(faults=(Fault(status=500),) * 4, waits=(1.0, 2.0, 4.0, 8.0)),
+    "500 for long": Row(faults=(Fault(status=500),) * 7, waits=(*BACKOFF_S, PROBE_S, PROBE_S)),
     "429 of the channel": Row(faults=(Fault(retry_after_s=0.2),)),
     "429 of everything": Row(faults=(Fault(retry_after_s=0.2, scope="global"),)),
     "429 of a shared resource": Row(faults=(Fault(retry_after_s=0.2, scope="shared"),)),
     "429 of five minutes": Row(faults=(Fault(retry_after_s=301.0),), waits=(301.0,)),
+    "429 between two outages": Row(
+        faults=(Fault(status=503), Fault(retry_after_s=301.0), Fault(status=503)),
+        waits=(1.0, 301.0, 2.0),
+    ),
     "Cloudflare": Row(faults=(Fault(is_html=True),), waits=(600.0,)),
     "a write limit": Row(faults=(Fault(status=400, code=20028),), waits=(5.0,)),
     "50035 once": Row(faults=(Fault(status=400, code=50035),), reply=("one two",)),
@@ -107,6 +120,7 @@ ROWS = {
         faults=(Fault(status=400, code=50006),), shown=("two",), causes=("content_refused",)
     ),
     "the prompt is gone": Row(reply=("one",), shown=("one",)),
+    "50035, no reply to this message": Row(arrange=_unanswerable),
     "no history to answer in": Row(arrange=deny("history")),
     "50013": lost(arrange=deny("send")),
     "50001": lost(arrange=deny("view")),
@@ -118,6 +132,7 @@ ROWS = {
     "50083, locked and archived": lost(arrange=_locked_archived),
     "an archived thread": Row(arrange=_archived),
     "40058, a forum's root": lost(arrange=_forum),
+    "220001, a forum's root": lost(faults=(Fault(status=400, code=220001),)),
     "200000, AutoMod": Row(arrange=_automod, shown=("two",), causes=("content_refused",)),
     "240000, a harmful link": Row(
         faults=(Fault(status=400, code=240000),), shown=("two",), causes=("content_refused",)
