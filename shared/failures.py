@@ -6,7 +6,6 @@ Pure; anyone may import it.
 
 import re
 from enum import StrEnum
-from typing import assert_never
 
 import msgspec
 
@@ -127,23 +126,6 @@ class FaultDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     credential_source: CredentialSource = CredentialSource.SERVER
     user_id: int | None = None
     guild_id: int | None = None
-
-    def may_be_read_by(self, user_id: int, *, manages_server: bool) -> bool:
-        """Whether this person could replace the failing key.
-
-        A server's key: who manages the server, or the person of a direct message. A personal key:
-        its owner. A supporter's key belongs to the billing module: nobody.
-        """
-        is_owner = self.user_id == user_id
-        match self.credential_source:
-            case CredentialSource.SERVER:
-                return manages_server if self.guild_id is not None else is_owner
-            case CredentialSource.PERSONAL:
-                return is_owner
-            case CredentialSource.SUPPORTER:
-                return False
-            case _:
-                assert_never(self.credential_source)
 
 
 class Severity(StrEnum):

@@ -24,7 +24,6 @@ WIRE_VERSION = 1
 
 encode_json = msgspec.json.Encoder().encode
 encode_msgpack = msgspec.msgpack.Encoder().encode
-decode_msgpack = msgspec.msgpack.Decoder().decode
 
 _turn_request = msgspec.json.Decoder(TurnRequest)
 _turn_event = msgspec.json.Decoder(TurnEvent)

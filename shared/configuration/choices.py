@@ -241,11 +241,6 @@ def _allows(lists: Access, kind: str, ids: frozenset[int]) -> bool:
     return not allowed or bool(ids & allowed)
 
 
-def _allows_here(lists: Access, here: dict[str, frozenset[int]]) -> bool:
-    places = all(_allows(lists, kind, here[kind]) for kind in ("guilds", "channels"))
-    return places and _allows_person(lists, here)
-
-
 def _allows_person(lists: Access, here: dict[str, frozenset[int]]) -> bool:
     """A person passes by a role or by name: two lists of one question."""
     if not lists.allow_roles and not lists.allow_users:
