@@ -65,20 +65,30 @@ class OutputRules:
     async def obey(self, segment: Segment, request: bytes) -> Segment:
         """The segment as it may be shown. It never raises, and never drops one: numbers go on."""
         book = self._current()
-        judged = [book.judge(text) for text in (segment.text, *segment.fallback)]
-        matched = dict.fromkeys(rule for one in judged for rule in one.matched)
+        said = (segment.text, *segment.fallback)
+        judged = [book.judge(text) for text in said]
+        # A model names its files: the info of a code block is one.
+        named = book.judge(segment.filename or "")
+        matched = dict.fromkeys(rule for one in (*judged, named) for rule in one.matched)
         if not matched:
             return segment
         for rule in matched:
             await self._tell(rule, segment)
-        texts = [one.text for one in judged]
-        shown = [text for text in texts if text is not None and text.strip()]
+        shown = [
+            one.text
+            for one, text in zip(judged, said, strict=True)
+            if one.text is not None and (one.text.strip() or not text.strip())  # a picture has none
+        ]
         # A table's source is longer than a message, and never sent as one.
         limit = MAX_SOURCE_CHARS if segment.fallback else MAX_SEGMENT_CHARS
         bounds = [limit, *[MAX_SEGMENT_CHARS] * len(segment.fallback)]
-        if len(shown) < len(texts) or any(map(_is_longer, shown, bounds)):
+        is_too_much = len(shown) < len(said) or any(map(_is_longer, shown, bounds))
+        if is_too_much or named.text is None:
             return self._withheld(segment, request)
-        return msgspec.structs.replace(segment, text=shown[0], fallback=tuple(shown[1:]))
+        # What a rule puts in the place of words is no file's name: the front's own stands there.
+        filename = segment.filename if named.text == segment.filename else None
+        fallback = tuple(shown[1:])
+        return msgspec.structs.replace(segment, text=shown[0], fallback=fallback, filename=filename)
 
     def _withheld(self, segment: Segment, request: bytes) -> Segment:
         return msgspec.structs.replace(

@@ -111,3 +111,34 @@ async def test_a_changed_configuration_holds_from_the_next_segment_on(bench: Ben
 )
 async def test_thoughts_are_judged_part_by_part(bench: Bench, text: str, shown: str):
     assert await obeyed(bench.rules.of(b"{}"), "m1", text) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        pytest.param("notes.py", "notes.py", id="no rule"),
+        pytest.param("ann@host.py", None, id="replace"),
+        pytest.param("weather.py", "weather.py", id="report"),
+    ],
+)
+async def test_the_name_of_a_file_is_judged_like_its_text(
+    bench: Bench, name: str, shown: str | None
+):
+    segment = await bench.shown("code", kind=SegmentKind.FILE, filename=name, fallback=("code",))
+    assert (segment.filename, segment.text, segment.kind) == (shown, "code", SegmentKind.FILE)
+    assert [alert.subject for alert in bench.alerts] == (["watch"] if "weather" in name else [])
+
+
+async def test_a_file_whose_name_is_blocked_is_withheld(bench: Bench):
+    segment = await bench.shown(
+        "code", kind=SegmentKind.FILE, filename="secret.py", fallback=("code",)
+    )
+    assert (segment.kind, segment.text, segment.filename) == (SegmentKind.TEXT, WITHHELD, None)
+    assert [alert.subject for alert in bench.alerts] == ["plan"]
+
+
+async def test_a_picture_whose_name_is_reported_is_shown(bench: Bench):
+    segment = await bench.shown(
+        "", kind=SegmentKind.FILE, filename="weather.png", picture="p1", fallback=("(a picture)",)
+    )
+    assert (segment.picture, segment.filename) == ("p1", "weather.png")
