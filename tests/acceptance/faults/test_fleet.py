@@ -69,6 +69,25 @@ async def test_a_provider_key_at_its_cap(scene: FleetScene):
     assert max(waits) < 250, waits
 
 
+@fault("F31", on=CAPPED)
+async def test_a_provider_that_is_paused(scene: FleetScene):
+    """A provider is paused under load: another one's turns do not wait, its own resume in order."""
+    await scene.fleet.start(2)
+    await scene.fleet.queue.pause("provider:openai")
+    parked = [
+        await scene.send("1x20", channel=number % 4, guild=number % 2, provider="openai")
+        for number in range(24)
+    ]
+    others = [
+        await scene.send("1x20", channel=100 + number, guild=number % 2, provider="mistral")
+        for number in range(12)
+    ]
+    assert max([await waited(scene, turn_id) for turn_id in others]) < 500
+    states = {await scene.records.state(turn_id) for turn_id in parked}
+    assert states == {TurnState.QUEUED}
+    await scene.fleet.queue.resume("provider:openai")
+
+
 @fault("section 7, 1", on=CUT)
 async def test_workers_die_in_the_middle_of_reaping(scene: FleetScene):
     """Whoever takes a dead worker's turns is killed before it hears so, eight times."""

@@ -152,6 +152,52 @@ async def test_a_worker_dies_with_the_answer_to_its_claim(scene: Scene):
     await scene.recovered(prompt)
 
 
+@fault("F1", on=PROXIED)
+async def test_a_worker_dies_between_the_last_segment_and_the_end(scene: Scene):
+    """SIGKILL of a worker whose last segment was taken, before it ends the turn."""
+    struck = asyncio.Event()
+
+    def kill(request: bytes, answer: bytes) -> bool:
+        if struck.is_set() or b'"seq":3' not in request or answer.startswith(b"-"):
+            return False
+        scene.note("SIGKILL of the worker that appended it")
+        worker = next(w for w in scene.house.workers if w.pid in pids)
+        worker.kill()
+        worker.start()
+        struck.set()
+        return True
+
+    scene.house.proxies["worker"].watch(digest_of("append"), kill)
+    prompt = await scene.ask(model="echo@60")
+    await scene.until_state(prompt, TurnState.RUNNING)
+    pids = {(await scene.holder(prompt)).pid}
+    async with asyncio.timeout(30):
+        await struck.wait()
+    await scene.recovered(prompt)
+
+
+IDLE_S = 31.0
+"""Longer than the firewalls that forget a quiet connection without a word."""
+
+
+@fault("F19", "section 7, 7", on=PROXIED)
+async def test_idle_connections_are_forgotten(scene: Scene):
+    """Nobody speaks for 31 s, and every connection to the server is dead without a word."""
+    await asyncio.sleep(IDLE_S)
+    for role in ("worker", "gateway"):
+        scene.house.proxies[role].freeze()
+    scene.note("all connections are dead")
+    scene.silence_s += DETECTED_S
+    scene.recovery_s = DETECTED_S
+    prompt = await scene.ask(model="echo@200")
+    scene.recoveries_s.append(await scene.until_shown(prompt))
+    await scene.quiet()
+    for role in ("worker", "gateway"):
+        scene.house.proxies[role].heal()
+    for worker in scene.house.workers:
+        assert scene.logged(worker).count(b'"redis.away"') <= 1
+
+
 @fault("F28", on=PROXIED)
 async def test_the_way_to_the_provider_breaks(scene: Scene):
     """RST of every stream in the middle; the next attempt supersedes, in its place."""
