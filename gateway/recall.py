@@ -25,6 +25,8 @@ LOOK_S: Final = 0.5
 """How often the server is asked who it is: soon, so that few later prompts overtake a lost one."""
 KEPT_S: Final = 10.0
 """`everysec` forgets a second, two at worst; a promoted replica may be further behind."""
+TEND_S: Final = 10.0
+"""How often is asked which turns have ended: a tenth of a command for each second of a turn."""
 LONGEST_S: Final = 15 * 60.0
 """A turn that has not ended is kept for longer, for a server that forgets everything; after this
 nobody waits for its answer."""
@@ -76,6 +78,7 @@ class Recall:
         prompts: where changes of prompts go.
         tell: says that there is no room for a turn that was taken before.
         kept_s: how long a request is kept, and longer while its turn has not ended.
+        tend_s: how often is asked which turns have ended.
         look_s: how often the server is asked who it is.
     """
 
@@ -86,12 +89,15 @@ class Recall:
         tell: Tell,
         *,
         kept_s: float = KEPT_S,
+        tend_s: float = TEND_S,
         look_s: float = LOOK_S,
     ) -> None:
         self._queue = queue
         self._prompts = prompts
         self._tell = tell
         self._kept_s = kept_s
+        self._tend_s = tend_s
+        self._tended_s = 0.0
         self._look_s = look_s
         self._kept: deque[tuple[float, TurnRequest]] = deque(maxlen=KEPT_MAX)
         self._changes: deque[_Change] = deque(maxlen=KEPT_MAX)
@@ -150,9 +156,8 @@ class Recall:
             StoreUnavailable: nobody answers; the next look begins again.
         """
         now_s = _now_s()
-        old = [request.turn_id for at_s, request in self._kept if now_s - at_s > self._kept_s]
         # Asked before who answers: a server that has just forgotten them knows no turn, either.
-        ended = await self._queue.ended(old) if old else set()
+        ended = await self._ended(now_s)
         found = await self._queue.server_id()
         if self._server_id in (None, found):
             # Only now: however long the server was away, what it had just taken is still kept.
@@ -160,6 +165,14 @@ class Recall:
         else:
             await self._give_again()
         self._server_id = found
+
+    async def _ended(self, now_s: float) -> set[str]:
+        old = [request.turn_id for at_s, request in self._kept if now_s - at_s > self._kept_s]
+        if not old or now_s - self._tended_s < self._tend_s:
+            return set()
+        ended = await self._queue.ended(old)
+        self._tended_s = now_s
+        return ended
 
     def _drop(self, ended: set[str], now_s: float) -> None:
         kept = [

@@ -74,7 +74,7 @@ class ForgetfulQueue:
 
 
 def recalling(queue: ForgetfulQueue, **more: float) -> Recall:
-    return Recall(queue, queue, queue.tell, **more)
+    return Recall(queue, queue, queue.tell, **{"tend_s": 0.0, **more})
 
 
 @pytest.fixture
@@ -119,6 +119,18 @@ async def test_a_turn_that_has_not_ended_is_kept_for_longer(queue):
     await recall.admit(turn("l1"))
     await recall.look()
     await recall.look()
+    queue.forget("l1")
+    await recall.look()
+    assert queue.taken == ["l1"]
+
+
+async def test_which_turns_have_ended_is_not_asked_all_the_time(queue):
+    recall = recalling(queue, kept_s=-1.0, tend_s=60.0)
+    await recall.look()
+    await recall.admit(turn("l1"))
+    await recall.look()
+    queue.over.add("l1")
+    await recall.look()  # asked a moment ago
     queue.forget("l1")
     await recall.look()
     assert queue.taken == ["l1"]
