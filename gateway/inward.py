@@ -52,7 +52,7 @@ class Inward(msgspec.Struct, frozen=True, kw_only=True):
             asking=Asking(intake, details, self.texts),
             turns=TurnDesk(turns, self.texts),
             details=DetailsDesk(details, choices, self.texts),
-            keys=KeyDesk(vault, store, self._knows, self.texts, time.time),
+            keys=KeyDesk(vault, store, self._knows, self.texts, time.time, self._is_open),
             choices=ChoiceDesk(
                 store,
                 choices,
@@ -72,6 +72,17 @@ class Inward(msgspec.Struct, frozen=True, kw_only=True):
         loaded = self.loaded()
         named = {*PROVIDERS, *loaded.configuration.providers, *loaded.settings.endpoints}
         return provider in named or provider == loaded.settings.provider
+
+    def _is_open(self, provider: str) -> bool:
+        """Whether a provider is an endpoint of the operator's own for which no key is named.
+
+        A well-known vendor behind another address takes keys; what is asked there is the
+        deployment's all the same (`shared.configuration.spending.payer_of`).
+        """
+        loaded = self.loaded()
+        entry = loaded.configuration.providers.get(provider)
+        has_keys = provider in PROVIDERS or (entry is not None and bool(entry.keys))
+        return provider in loaded.settings.endpoints and not has_keys
 
 
 def sealing_key(settings: Settings) -> PublicKey | None:

@@ -41,6 +41,7 @@ class KeyDesk:
         knows: whether a provider is one that a key can be for.
         texts: the catalogs.
         now_s: seconds since the epoch.
+        is_open: whether a provider is an endpoint of the operator's own that asks for no key.
     """
 
     def __init__(
@@ -50,7 +51,9 @@ class KeyDesk:
         knows: Callable[[str], bool],
         texts: Texts,
         now_s: Callable[[], float],
+        is_open: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        self._is_open = is_open
         self._vault = vault
         self._store = store
         self._knows = knows
@@ -96,6 +99,9 @@ class KeyDesk:
         endpoint = ask.values.get(ENDPOINT, "").strip()
         if refusal is None and endpoint and not is_address(endpoint):
             refusal = "ask.bad_endpoint"
+        elif refusal is None and not endpoint and self._is_open(provider):
+            # A key that nobody looks at would only say that somebody else pays.
+            refusal = "ask.key_not_needed"
         if refusal is not None:
             await answers.whisper(self._texts.text(refusal, locale, provider=shown(provider)))
             return

@@ -81,7 +81,10 @@ def restore_redis(
                 Mirror(opened, link.redis, link.keys),
                 Spending(link.redis, link.keys),
             )
-            due = await spent_in_month(opened, load(os.environ).configuration, datetime.now(UTC))
+            loaded = load(os.environ)
+            addresses = loaded.settings.endpoints
+            now = datetime.now(UTC)
+            due = await spent_in_month(opened, loaded.configuration, now, addresses)
             if dry_run:
                 return await mirror.loss(), await spending.lack(due)
             return await mirror.restore(), await spending.raise_to(due)

@@ -4,6 +4,7 @@ Comes in: the ledger and the budgets of the file. Goes out: what each account ha
 of a moment, and in each of its days. `turnfleet db restore-redis` writes it back.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -14,14 +15,20 @@ from ops.store.forgetting import NOBODY
 from ops.store.ledger import day_of
 from ops.store.tables import usage_ledger
 from shared.configuration.schema import BudgetScope, Configuration
-from shared.configuration.spending import NANOS, Account, Spent, accounts_of, is_ours
+from shared.configuration.spending import NANOS, Account, Spent, accounts_of, is_ours, payer_of
 from shared.turns import CredentialSource, Target
 
 
 async def spent_in_month(
-    database: Database, configuration: Configuration, now: datetime
+    database: Database,
+    configuration: Configuration,
+    now: datetime,
+    addresses: Collection[str] = (),
 ) -> list[tuple[Account, Spent]]:
-    """What was spent in the month of `now` (UTC), by account. Raises `StoreError`."""
+    """What was spent in the month of `now` (UTC), by account. Raises `StoreError`.
+
+    `addresses` are the providers that the operator gave an address: all there is the deployment's.
+    """
     if not configuration.budgets:
         return []
     ledger = usage_ledger.c
@@ -39,14 +46,15 @@ async def spent_in_month(
         rows = list(await connection.execute(statement))
     sums: dict[tuple[str, str, str], tuple[Account, Spent]] = {}
     for row in rows:
-        for account in _accounts(configuration, row):
+        payer = payer_of(CredentialSource(row.credential_source), row.provider, addresses)
+        for account in _accounts(configuration, row, payer):
             name = (account.budget.scope, account.owner, account.span)
             before = sums[name][1] if name in sums else Spent()
-            sums[name] = (account, _more(before, row))
+            sums[name] = (account, _more(before, row, is_own=not is_ours(payer)))
     return list(sums.values())
 
 
-def _accounts(configuration: Configuration, row: Any) -> list[Account]:
+def _accounts(configuration: Configuration, row: Any, payer: CredentialSource) -> list[Account]:
     """The accounts of a row, each once, though several budgets may look at it."""
     midnight = datetime.fromisoformat(f"{row.day}T00:00:00+00:00")
     found = accounts_of(
@@ -54,7 +62,7 @@ def _accounts(configuration: Configuration, row: Any) -> list[Account]:
         guild_id=row.guild_id,
         user_id=row.user_id,
         target=Target(provider=row.provider, model=row.model),
-        source=CredentialSource(row.credential_source),
+        source=payer,
         now_ms=int(midnight.timestamp() * 1000),
     )
     named = {(one.budget.scope, one.owner, one.span): one for one in found}
@@ -66,9 +74,8 @@ def _accounts(configuration: Configuration, row: Any) -> list[Account]:
 _FORGOTTEN = (BudgetScope.USER, str(NOBODY))
 
 
-def _more(before: Spent, row: Any) -> Spent:
+def _more(before: Spent, row: Any, *, is_own: bool) -> Spent:
     nanos, tokens = round(float(row.cost or 0.0) * NANOS), int(row.tokens or 0)
-    is_own = not is_ours(CredentialSource(row.credential_source))
     return Spent(
         nanos=before.nanos + (0 if is_own else nanos),
         tokens=before.tokens + (0 if is_own else tokens),

@@ -4,7 +4,7 @@ Comes in: usage, a price, the budgets of the file, whose turn it is. Goes out: a
 accounts, verdicts. Pure; the worker's accounts and `turnfleet usage budgets` import it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -86,6 +86,25 @@ def accounts_of(
 def is_ours(source: CredentialSource) -> bool:
     """Whether the deployment pays."""
     return source is CredentialSource.SERVER
+
+
+def payer_of(
+    source: CredentialSource, provider: str, addresses: Collection[str]
+) -> CredentialSource:
+    """Whose account a turn is on: at an address of the operator's own, always the deployment's.
+
+    Such an endpoint may ask for no key, or pass any on: a key that somebody brought there proves
+    nothing about who pays.
+
+    Args:
+        source: whose key the turn names.
+        provider: where it asks.
+        addresses: providers that the operator gave an address (`Settings.endpoints`).
+
+    >>> payer_of(CredentialSource.PERSONAL, "our-box", {"our-box": "http://10.0.0.7/v1"}).value
+    'server'
+    """
+    return CredentialSource.SERVER if provider in addresses else source
 
 
 def name_of(configuration: Configuration, target: Target) -> str:

@@ -75,9 +75,12 @@ class Stage:
         self.alerts: list[Alert] = []
         self.outbox = RememberingOutbox()
 
-    async def play(self, request: TurnRequest, configuration: str) -> TurnSummary:
+    async def play(
+        self, request: TurnRequest, configuration: str, endpoints: dict[str, str] | None = None
+    ) -> TurnSummary:
         """Runs one turn as a worker does; its summary goes to the recorder's tables."""
-        loaded = Loaded(settings=SETTINGS, configuration=configuration_of(configuration))
+        settings = msgspec.structs.replace(SETTINGS, endpoints=endpoints or {})
+        loaded = Loaded(settings=settings, configuration=configuration_of(configuration))
         summaries: list[TurnSummary] = []
 
         async def count(summary: TurnSummary) -> None:
@@ -273,3 +276,26 @@ async def test_what_is_spent_waits_for_a_server_that_is_away(tmp_path: Path):
             server.start()
             async with asyncio.timeout(20):
                 assert await asked is None
+
+
+async def test_a_key_that_nobody_looks_at_escapes_no_budget_and_no_subscription(stage: Stage):
+    """Somebody brings a junk key to an endpoint of the operator's that asks for none."""
+    route = msgspec.structs.replace(ask(2401, "plain").route, user_id=77)
+    own = {"credential_source": CredentialSource.PERSONAL, "route": route}
+    at_ours = {"rehearsal": "http://model.invalid/v1"}
+    stage.forget()
+    text = PRICES + BUDGET.format("user", 1)
+    await stage.play(ask(2401, "plain", **own), text, endpoints=at_ours)
+    assert isinstance(stage.end, TurnDone)
+    await stage.play(ask(2402, "plain", **own), text, endpoints=at_ours)
+    assert isinstance(stage.end, TurnFailed)
+    assert stage.end.cause == "quota_exhausted"
+    assert len(stage.log) == 1
+    stage.subscribed = False
+    needs = PRICES.replace('model = "plain@0"', 'model = "plain@0"\nneeds_subscription = true')
+    await stage.play(ask(2403, "plain", **own), needs, endpoints=at_ours)
+    assert isinstance(stage.end, TurnFailed)
+    assert stage.end.cause == "subscription_required"
+    # At the vendor's own address it is their key, and their money.
+    await stage.play(ask(2404, "plain", **own), text)
+    assert isinstance(stage.end, TurnDone)

@@ -30,12 +30,20 @@ from shared.configuration.spending import (
     first_over,
     is_crossed,
     is_ours,
+    payer_of,
     tokens_of,
 )
 from shared.edges.spending import Spending
 from shared.errors import StoreError, StoreUnavailable
 from shared.logs import fields
-from shared.turns import AttemptToken, AttemptUsage, CostSource, Target, TurnRequest
+from shared.turns import (
+    AttemptToken,
+    AttemptUsage,
+    CostSource,
+    CredentialSource,
+    Target,
+    TurnRequest,
+)
 from worker.failures.accounts import Entered, Stop
 
 AWAY_S: Final = 0.2
@@ -77,7 +85,7 @@ class Accounts:
         accounts = self._accounts(request, target)
         entry = entry_of(self._loaded().configuration, target)
         needs = (
-            entry is not None and entry.needs_subscription and is_ours(request.credential_source)
+            entry is not None and entry.needs_subscription and is_ours(self._payer(request, target))
         )
         while accounts or needs:
             try:
@@ -108,7 +116,7 @@ class Accounts:
                 token,
                 nanos=round(cost * NANOS),
                 tokens=tokens,
-                is_own=not is_ours(request.credential_source),
+                is_own=not is_ours(self._payer(request, one.target)),
             )
         except StoreError as exc:
             # The ledger has it; a budget that missed an attempt stops one attempt later.
@@ -144,9 +152,13 @@ class Accounts:
             guild_id=request.route.guild_id,
             user_id=request.route.user_id,
             target=target,
-            source=request.credential_source,
+            source=self._payer(request, target),
             now_ms=self._now_ms(),
         )
+
+    def _payer(self, request: TurnRequest, target: Target) -> CredentialSource:
+        addresses = self._loaded().settings.endpoints
+        return payer_of(request.credential_source, target.provider, addresses)
 
     def _priced(self, one: AttemptUsage) -> AttemptUsage:
         """The attempt with its cost: the provider's word, else the table's, else unknown."""

@@ -158,3 +158,19 @@ async def test_forgetting_erases_keys_choices_and_failures(server, tmp_path: Pat
         assert await place.records.turn(theirs) is not None
         again = await place.command("privacy forget")
         assert again.texts == [TEXTS.count("ask.forgotten", 0)]
+
+
+async def test_an_endpoint_of_the_operators_without_a_key_takes_none(server, tmp_path: Path):
+    """A junk key would only say that somebody else pays; with an address it is one's own."""
+    file = '[providers.ourbox]\nbase_url = "http://10.0.0.7/v1"\n'
+    async with town(server, tmp_path, file=file) as place:
+        asked = await place.command("key set", provider="ourbox")
+        assert asked.form is not None
+        custom_id = str(asked.form["custom_id"])
+        sent = await place.submit(custom_id, key=KEY, endpoint="")
+        assert says(sent, "ask.key_not_needed", provider="ourbox")
+        assert await place.store.of(CredentialSource.PERSONAL, place.ann.id) == []
+        sent = await place.submit(custom_id, key=KEY, endpoint="https://mine.example/v1")
+        assert [
+            one.endpoint for one in await place.store.of(CredentialSource.PERSONAL, place.ann.id)
+        ] == ["https://mine.example/v1"]

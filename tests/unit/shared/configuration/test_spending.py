@@ -14,6 +14,7 @@ from shared.configuration.spending import (
     describe,
     first_over,
     is_crossed,
+    payer_of,
     share_of,
     tokens_of,
 )
@@ -116,3 +117,10 @@ def test_the_first_that_is_spent_stops():
     pairs = list(zip(accounts, [Spent(tokens=99), Spent(tokens=100)], strict=True))
     assert first_over(pairs) is accounts[1]
     assert first_over(pairs[:1]) is None
+
+
+@pytest.mark.parametrize("source", list(CredentialSource))
+def test_at_an_address_of_the_operators_the_deployment_pays(source: CredentialSource):
+    addresses = {"our-box": "http://10.0.0.7/v1"}
+    assert payer_of(source, "our-box", addresses) is CredentialSource.SERVER
+    assert payer_of(source, "openai", addresses) is source
