@@ -1,4 +1,4 @@
-"""Every cause that a provider can bring about, through the whole house, with the database away.
+"""Every cause of the taxonomy, through the whole house, with the database away.
 
 Each failed turn stands in the queue's index at once; when the database is back every failed attempt
 is there exactly once; each is found by guild, cause and text, on the command line and the console;
@@ -23,45 +23,60 @@ from ops.store.engine import Database, database_url
 from ops.store.tables import error_logs, turn_failures
 from shared.causes import Cause, needs_operator
 from shared.i18n import load_texts
-from shared.turns import CredentialSource, Target, TurnState
-from tests.acceptance.test_cause_sequences import TABLE
+from shared.turns import CredentialSource
+from tests.support.causes import (
+    BROUGHT_BY,
+    LIMIT_S,
+    Stage,
+    configuration,
+    fail_all,
+    guild_of,
+    mend,
+    until,
+)
+from tests.support.cli import Command
 from tests.support.console import console
-from tests.support.doorman import WHOLE, Doorman, doorman, event, stream
+from tests.support.doorman import WHOLE, doorman
 from tests.support.house import House, Ways, house
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.processes import Turnfleet
-from tests.support.servers import RedisServer, running_server
+from tests.support.servers import RedisServer, free_port, running_server
 
 pytestmark = [pytest.mark.faults, pytest.mark.asyncio(loop_scope="module")]
 
-LIMIT_S = 180.0
-FIRST_GUILD = 5_000
-VENDORS = {"rehearsal": "openai"}
-"""Who stands in for whom: the house has a rehearsal provider of its own."""
-REHEARSED = [cause for cause, course in TABLE.items() if course.answer]
-KEYS = {f"{name.upper()}_API_KEY": f"key-of-{name}" for name in ("openai", "anthropic", "gemini")}
-HURRIED = {"FIRST_BYTE_S": "2", "WHOLE_STREAM_S": "4", "BETWEEN_CHUNKS_S": "3"}
+KEYS = {
+    f"{name.upper()}_API_KEY": f"key-of-{name}"
+    for name in ("openai", "anthropic", "gemini", "deepseek")
+}
+SETTINGS = {
+    "FIRST_BYTE_S": "2",
+    "WHOLE_STREAM_S": "4",
+    "BETWEEN_CHUNKS_S": "3",
+    "GUILD_DEPTH": "60",
+    "CRASH_POLICY": "notice",
+}
+REFUSED = {Cause.CONTENT_FILTER, Cause.MODERATION, Cause.PROMPT_BLOCKED}
+"""What the same model would refuse again: another one is asked."""
 TEXTS = load_texts()
 
 
 class Town(msgspec.Struct, frozen=True):
-    """A house, its provider, its database, and a failed turn of each cause."""
+    """A stage, its database, and a failed turn of each cause."""
 
-    home: House
-    man: Doorman
+    stage: Stage
     postgres: PostgresServer
     turns: dict[Cause, str]
     turnfleet: Turnfleet
     base: str
 
+    @property
+    def home(self) -> House:
+        return self.stage.home
+
     async def cli(self, *words: str) -> tuple[int, list[dict[str, Any]]]:
         done = await asyncio.to_thread(self.turnfleet.run, *words, "-o", "json")
         assert done.stdout, (words, done.stderr)
         return done.exit_code, json.loads(done.stdout)
-
-
-def guild_of(cause: Cause) -> int:
-    return FIRST_GUILD + REHEARSED.index(cause)
 
 
 @pytest.fixture(scope="module")
@@ -71,71 +86,53 @@ def servers() -> Iterator[tuple[RedisServer, PostgresServer]]:
 
 
 @asynccontextmanager
-async def failed(server: RedisServer, postgres: PostgresServer) -> AsyncIterator[Town]:
+async def failed(server: RedisServer, postgres: PostgresServer, file: Path) -> AsyncIterator[Town]:
     """A house that has run every cause while its database was down."""
     await asyncio.to_thread(postgres.stop)
+    port = free_port()
+    file.write_text(configuration(mended=False), encoding="utf-8")
     async with doorman() as man:
         places = {name: man.url(name) for name in ("openai", "anthropic", "google")}
-        settings = HURRIED | {
-            "ENDPOINTS": json.dumps(places),
-            "DATABASE_URL": postgres.url,
-            "GUILD_DEPTH": "60",
-        }
-        async with house(server.url, Ways(environ=KEYS), workers=1, gateways=1, **settings) as home:
-            turns = {cause: await ask(home, man, cause) for cause in REHEARSED}
-            async with asyncio.timeout(LIMIT_S):
-                for turn_id in turns.values():
-                    while await home.records.state(turn_id) is not TurnState.FAILED:
-                        await asyncio.sleep(0.1)
+        places["deepseek"] = f"http://127.0.0.1:{port}/deepseek"
+        endpoints = json.dumps(places)
+        settings = {**SETTINGS, "ENDPOINTS": endpoints, "DATABASE_URL": postgres.url}
+        ways = Ways(environ=KEYS)
+        async with house(
+            server.url, ways, workers=1, gateways=1, CONFIG=str(file), **settings
+        ) as home:
+            reached = {"redis_url": server.url, "database_url": postgres.url, "config": str(file)}
+            stage = Stage(home, man, Command(home.home, reached), file, port)
+            await stage.run("creds", "rotate")  # the worker that starts anew reads the opening key
+            turns = await fail_all(stage)
             await asyncio.to_thread(postgres.start)
-            async with asyncio.timeout(LIMIT_S):
-                while await home.redis.xlen(home.keys.errors):
-                    await asyncio.sleep(0.1)
-            ways = {"redis_url": server.url, "database_url": postgres.url}
-            turnfleet = Turnfleet(home.home, **ways)
+            await until(lambda: _is_empty(home))
             database = {"TURNFLEET_DATABASE_URL": postgres.url}
             async with console(home, server.url, **database) as base:
-                yield Town(home, man, postgres, turns, turnfleet, base)
+                turnfleet = Turnfleet(home.home, **reached)
+                yield Town(stage, postgres, turns, turnfleet, base)
 
 
-async def ask(home: House, man: Doorman, cause: Cause) -> str:
-    course = TABLE[cause]
-    provider = VENDORS.get(course.provider, course.provider)
-    man.answers[provider, cause] = [course.answer]
-    guild = guild_of(cause)
-    number = await home.channel.say(
-        guild, "hello?", guild_id=guild, target=Target(provider=provider, model=cause)
-    )
-    return f"l{number}"
-
-
-def mend(man: Doorman) -> None:
-    """From now on everybody answers, each in the words of its format."""
-    man.answers.clear()
-    blocks: tuple[dict[str, object], ...] = (
-        {"type": "message_start", "message": {"id": "a", "model": "m", "usage": {}}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": WHOLE}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},
-        {"type": "message_stop"},
-    )
-    man.answers["anthropic", Cause.MESSAGE_SEQUENCE] = [stream(*map(event, blocks))]
-    parts = {"content": {"parts": [{"text": WHOLE}]}, "finishReason": "STOP"}
-    man.answers["google", "other"] = [stream(event({"candidates": [parts]}))]
+async def _is_empty(home: House) -> bool:
+    return not await home.redis.xlen(home.keys.errors)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def town(servers: tuple[RedisServer, PostgresServer]) -> AsyncIterator[Town]:
-    async with failed(*servers) as town:
+async def town(
+    servers: tuple[RedisServer, PostgresServer], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Town]:
+    file = tmp_path_factory.mktemp("file") / "turnfleet.toml"
+    async with failed(*servers, file) as town:
         yield town
+
+
+async def test_every_cause_of_the_taxonomy_is_played():
+    assert set(BROUGHT_BY) == set(Cause)
 
 
 async def test_each_turn_failed_by_its_cause(town: Town):
     ended = {cause: await town.home.records.turn(turn_id) for cause, turn_id in town.turns.items()}
     found = {cause: getattr(one and one.event, "cause", None) for cause, one in ended.items()}
-    assert found == {cause: cause for cause in REHEARSED}
-    assert len(found) > 30
+    assert found == {cause: cause for cause in Cause}
 
 
 async def test_every_failed_attempt_is_stored_exactly_once(town: Town):
@@ -160,7 +157,7 @@ async def test_every_failed_attempt_is_stored_exactly_once(town: Town):
 _LINES = ("failure.reported", "failure.expected")
 
 
-@pytest.mark.parametrize("cause", REHEARSED)
+@pytest.mark.parametrize("cause", Cause)
 async def test_a_failed_turn_is_found_by_guild_cause_and_text(town: Town, cause: Cause):
     turn_id, guild = town.turns[cause], str(guild_of(cause))
     text = TEXTS.text(f"failure.{cause}").upper()[:25]
@@ -184,11 +181,10 @@ async def test_a_failed_turn_is_found_by_guild_cause_and_text(town: Town, cause:
 
 
 async def test_replayed_after_its_cause_is_gone_each_delivers_once(town: Town):
-    mend(town.man)
-    refused = {Cause.CONTENT_FILTER, Cause.MODERATION, Cause.PROMPT_BLOCKED}
+    opened = await mend(town.stage)
     for more, causes in (
-        (("--with", "model=other"), [one for one in REHEARSED if one in refused]),
-        ((), [one for one in REHEARSED if one not in refused]),
+        (("--with", "model=other"), [one for one in Cause if one in REFUSED]),
+        ((), [one for one in Cause if one not in REFUSED]),
     ):
         ids = [town.turns[cause] for cause in causes]
         words = ("turns", "replay", *ids, *more, "--allow-partial", "--yes", "--rate", "50/s")
@@ -207,3 +203,4 @@ async def test_replayed_after_its_cause_is_gone_each_delivers_once(town: Town):
                     break
                 await asyncio.sleep(0.1)
         assert shown.count(WHOLE) == 1, cause
+    opened.close()
