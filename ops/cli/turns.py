@@ -53,6 +53,8 @@ LIST_COLUMNS: Final = (
     "segments",
 )
 TIMELINE_COLUMNS: Final = ("after_ms", "what", "attempt", "who")
+MAX_WAITING: Final = 10_000
+"""As many as may wait in a cell by default; what is filtered is looked for among these."""
 WAIT_S: Final = 120.0
 """What `send` waits for a reply: two of the slowest usual ones."""
 
@@ -102,6 +104,9 @@ def send(
 @app.command("list")
 def list_(
     failed: Annotated[bool, typer.Option("--failed", help="Failed turns instead.")] = False,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Turns that wait instead, the oldest first.")
+    ] = False,
     replayable: Annotated[
         bool, typer.Option("--replayable", help="Failed turns that can be replayed.")
     ] = False,
@@ -119,7 +124,9 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Lists the turns that run now, or those that failed: expected failures too."""
+    """Lists the turns that run now, those that wait, or those that failed: expected ones too."""
+    if waiting and (failed or replayable):
+        raise typer.BadParameter("a turn that waits has not failed: give one of both")
     wanted = FailedFilter(
         since_ms=int((datetime.now(UTC) - span(since)).timestamp() * 1000),
         cause=cause,
@@ -135,8 +142,8 @@ def list_(
     async def ask() -> list[TurnRecord]:
         async with fleet() as link:
             if not failed and not replayable:
-                running = await link.records.running()
-                return [one for one in running if wanted.matches(one)][:limit]
+                ask_for = link.records.waiting(MAX_WAITING) if waiting else link.records.running()
+                return [one for one in await ask_for if wanted.matches(one)][:limit]
             replays = replays_of(link)
             found = []
             async for record in replays.latest(wanted):
@@ -147,7 +154,8 @@ def list_(
             return found
 
     rows = [_listed(record) for record in asyncio.run(ask())]
-    empty = "No failed turns match." if failed or replayable else "No turn runs now."
+    empty = "No failed turns match." if failed or replayable else "No turn runs now; see --waiting."
+    empty = "No turn waits." if waiting else empty
     print_records(rows, LIST_COLUMNS, output, empty=empty)
 
 
@@ -274,6 +282,7 @@ def _listed(record: TurnRecord) -> dict[str, object]:
 
 def _facts(record: TurnRecord) -> dict[str, object]:
     outcome = msgspec.to_builtins(record.outcome) if record.outcome else {}
+    outcome.pop("attempts", None)  # the timeline shows them; the other formats have their tokens
     facts = _listed(record) | {"is_stopping": record.is_stopping or None}
     details = {f"outcome.{name}": value for name, value in outcome.items()}
     if record.state is TurnState.FAILED and isinstance(record.event, TurnFailed):

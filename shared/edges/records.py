@@ -227,6 +227,11 @@ class TurnRecords:
         ids: list[bytes] = await within(self._redis.zrange(self._keys.leases, 0, -1))
         return await self._fetch([tid.decode() for tid in ids])
 
+    async def waiting(self, limit: int) -> list[TurnRecord]:
+        """The turns that wait, whatever for, by their deadline: about the oldest first."""
+        ids: list[bytes] = await within(self._redis.zrange(self._keys.waiting, 0, limit - 1))
+        return await self._fetch([tid.decode() for tid in ids])
+
     async def load(self) -> FleetLoad:
         """How many turns wait and run."""
         depth: bytes | None = await within(self._redis.hget(self._keys.totals, "depth"))

@@ -242,12 +242,18 @@ def test_running_turns_are_listed(house: House, turnfleet: Command):
     async def run() -> None:
         redis = connect(house.url)
         queue = TurnQueue(redis, house.keys, house.settings)
-        prompt = LocalMessage(id=5, channel_id=9, user_id=1, text="x", guild_id=3)
-        await queue.admit(_request(prompt))
+        for number in (5, 6):
+            prompt = LocalMessage(id=number, channel_id=number, user_id=1, text="x", guild_id=3)
+            await queue.admit(_request(prompt))
         await queue.claim("worker-1", 1)
         await redis.aclose()
 
-    assert turnfleet("turns", "list").stderr == "No turn runs now.\n"
+    assert turnfleet("turns", "list").stderr == "No turn runs now; see --waiting.\n"
+    assert turnfleet("turns", "list", "--waiting").stderr == "No turn waits.\n"
     asyncio.run(run())
     (row,) = json.loads(turnfleet("turns", "list", "-o", "json").stdout)
     assert (row["turn_id"], row["state"], row["guild_id"]) == ("l5", TurnState.RUNNING, 3)
+    (row,) = json.loads(turnfleet("turns", "list", "--waiting", "-o", "json").stdout)
+    assert (row["turn_id"], row["state"]) == ("l6", TurnState.QUEUED)
+    assert turnfleet("turns", "list", "--waiting", "--guild", "9").stdout == ""
+    assert turnfleet("turns", "list", "--waiting", "--failed").exit_code == Exit.BAD_INPUT
