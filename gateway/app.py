@@ -27,7 +27,7 @@ from gateway.edges.channel_memory import ChannelMemory
 from gateway.edges.checkup import Checkup
 from gateway.edges.departures import Departures
 from gateway.edges.discord import DiscordFront
-from gateway.edges.metering import MeteredFleet
+from gateway.edges.metering import MeteredFleet, measure_discord
 from gateway.edges.pace import Pace
 from gateway.edges.waiting import Waiting
 from gateway.front import ChannelFront
@@ -223,6 +223,7 @@ def _paths(checkup: Checkup, parts: Parts, outward: Outward) -> dict[str, Path]:
     async def look() -> None:
         metrics.set(LOOP_LAG, checkup.lag_s)
         metrics.set(DISCORD_LOAD, outward.budget_of(Front.DISCORD).load)
+        measure_discord(outward.fronts.get(Front.DISCORD), metrics, outward.refusals.count)
 
     metrics, wait_ms = parts.metrics, parts.queue.policy.wait_ms
     cell = CellGauges(metrics, parts.redis, parts.keys, wait_ms)

@@ -29,6 +29,7 @@ from gateway.edges.leadership import PartitionLease
 from gateway.edges.local import LocalFront
 from gateway.edges.metering import MeteredSource
 from gateway.edges.operators import OperatorsChannel
+from gateway.edges.refusals import GuardedBudget, Refusals
 from gateway.edges.shard_leases import RedisShards
 from gateway.edges.store import GatewayFleet, RedisJournal, RedisMarks
 from gateway.edges.table_image import NoPainter, PoolPainter, find_fonts
@@ -87,7 +88,9 @@ class Outward:
         if settings.tables not in TABLES:
             raise ConfigError(f"TURNFLEET_TABLES={settings.tables}: use image or text")
         self._painter = PoolPainter(find_fonts()) if self._draws else NoPainter()
-        self._discord_budget = self._budget()
+        self.refusals = Refusals(shared.redis, shared.keys)
+        self._bucket = self._budget()
+        self._discord_budget = GuardedBudget(self._bucket, self.refusals)
         self.fronts = self._fronts()
 
     @contextlib.asynccontextmanager
@@ -96,10 +99,13 @@ class Outward:
         async with contextlib.AsyncExitStack() as stack:
             if isinstance(self._painter, PoolPainter):
                 await stack.enter_async_context(self._painter.running())
-            if isinstance(self._discord_budget, RequestBudget):
-                await stack.enter_async_context(self._discord_budget.running())
+            if isinstance(self._bucket, RequestBudget):
+                await stack.enter_async_context(self._bucket.running())
             group = await stack.enter_async_context(asyncio.TaskGroup())
-            beside = [group.create_task(self.clock.follow(self._shared.redis), name="clock")]
+            beside = [
+                group.create_task(self.clock.follow(self._shared.redis), name="clock"),
+                group.create_task(self.refusals.run(), name="refusals"),
+            ]
             if (operators := self._operators()) is not None:
                 beside.append(group.create_task(operators.run(), name="operators"))
             try:
@@ -212,6 +218,7 @@ class Outward:
                     wanted=settings.discord_shards,
                 ),
                 budget=self._discord_budget,
+                on_answer=self.refusals.note,
             )
         elif settings.front != Front.LOCAL:
             raise ConfigError(f"TURNFLEET_FRONT={settings.front}: use local or discord")

@@ -79,6 +79,20 @@ DISCORD_LOAD: Final = _gauge(
     "Requests asked of Discord, as a part of what the bot is allowed.",
     ("gateway",),
 )
+DISCORD_SHARDS: Final = _gauge(
+    "discord_shards", "Shards of the bot that this gateway has.", _GATEWAY, "state"
+)
+DISCORD_STARTS: Final = _gauge(
+    "discord_session_starts_left",
+    "Sessions that the bot may still begin today, as Discord said last.",
+    _GATEWAY,
+    "total",
+)
+DISCORD_REFUSED: Final = _gauge(
+    "discord_refused_requests",
+    "Requests that Discord refused within ten minutes, of all gateways.",
+    _GATEWAY,
+)
 LOG_DROPS: Final = _gauge("log_drops", "Log lines lost to a blocked stdout, since the start.", _ALL)
 REPORTS_LOST: Final = _gauge(
     "error_reports_lost", "Reports that neither Redis nor the disk took, since the start.", _ALL

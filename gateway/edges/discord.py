@@ -70,6 +70,7 @@ class DiscordFront:
         leases: which of the bot's shards are ours; without, all of them.
         budget: how many requests may be made: asked for typing signs and history here, for
             messages by whoever sends them.
+        on_answer: is told the status of each answer, and its rate limit's scope.
         alive_every_s: how often the mark of life is written.
     """
 
@@ -80,6 +81,7 @@ class DiscordFront:
         leases: ShardLeases | None = None,
         *,
         budget: Budget | None = None,
+        on_answer: Callable[[int, str], None] | None = None,
         alive_every_s: float = ALIVE_EVERY_S,
     ) -> None:
         self._budget = budget or Boundless()
@@ -89,7 +91,11 @@ class DiscordFront:
         )
         self._keepers: list[asyncio.Task[None]] = []
         self._connection = DiscordConnection(
-            options, leases or Alone(), self._incoming, on_interaction=self._on_interaction
+            options,
+            leases or Alone(),
+            self._incoming,
+            on_interaction=self._on_interaction,
+            on_answer=on_answer,
         )
         self._take_ask: TakeAsk | None = None
 
@@ -104,9 +110,9 @@ class DiscordFront:
         return self._connection.states
 
     @property
-    def starts_left(self) -> int | None:
-        """How many sessions may be begun today, as Discord said last."""
-        return self._connection.starts_left
+    def starts(self) -> tuple[int, int]:
+        """How many sessions may be begun today, and how many in a day; nothing before `connect`."""
+        return self._connection.starts.left, self._connection.starts.total
 
     def answer(self, take: TakeAsk) -> None:
         """Gives every command, button and form from now on to `take`."""

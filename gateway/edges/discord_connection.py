@@ -19,6 +19,7 @@ from gateway.edges.discord_places import PLACE_EVENTS
 from gateway.edges.discord_shard import Resumable, Shard, State
 from gateway.edges.discord_starts import Starts
 from gateway.edges.discord_tending import RECONNECT_S, Tending, Watcher
+from gateway.edges.refusals import watch
 from gateway.edges.shard_leases import Session, ShardLeases
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 
@@ -92,6 +93,7 @@ class DiscordConnection:
         leases: which shards are ours.
         listener: takes events.
         on_interaction: takes `InteractionCreateEvent`s, any number at once.
+        on_answer: is told the status of each answer, and its rate limit's scope.
         sleep: waits, up to ten minutes.
     """
 
@@ -102,6 +104,7 @@ class DiscordConnection:
         listener: Listener,
         *,
         on_interaction: Callable[[hikari.InteractionCreateEvent], Coroutine[Any, Any, None]],
+        on_answer: Callable[[int, str], None] | None = None,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
     ) -> None:
         self._sleep = sleep
@@ -109,6 +112,7 @@ class DiscordConnection:
         self._leases = leases
         self._listener = listener
         self._on_interaction = on_interaction
+        self._on_answer = on_answer
         self._bot: hikari.GatewayBot | None = None
         self._tending: Tending | None = None
         self._starts = Starts(leases, lambda: self.rest, sleep)
@@ -131,9 +135,9 @@ class DiscordConnection:
         return frozenset(n for n, state in self.states.items() if state is State.CONNECTED)
 
     @property
-    def starts_left(self) -> int | None:
-        """How many sessions may be begun today, as Discord said last."""
-        return self._starts.left
+    def starts(self) -> Starts:
+        """How many sessions may be begun."""
+        return self._starts
 
     async def open(self) -> None:
         """Connects, however long Discord is away.
@@ -205,9 +209,12 @@ class DiscordConnection:
             bot.subscribe(kind, self._listener.on_change)
         # No shard of its own: hikari knows no leases, and starts what it starts for good.
         await bot.start(check_for_updates=False, shard_ids=(), shard_count=1)
+        if self._on_answer is not None:
+            watch(bot.rest, self._on_answer)
         async with asyncio.timeout(START_TIMEOUT_S):
             self.bot_id = int((await bot.rest.fetch_my_user()).id)
             advice = await bot.rest.fetch_gateway_bot_info()
+            self._starts.note(advice.session_start_limit)
             count = await self._leases.agree(advice.shard_count)
         self._tending = Tending(
             self._leases,

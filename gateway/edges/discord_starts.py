@@ -44,8 +44,8 @@ class Starts:
         self._leases = leases
         self._rest = rest
         self._sleep = sleep
-        self.left: int | None = None
-        """How many sessions may be begun today, as Discord said last."""
+        self.total, self.left = 0, 0
+        """How many sessions may be begun in a day, and still today, as Discord said last."""
 
     async def permit(self, shard: Shard) -> None:
         """Waits until a shard may identify. Cancelled, it may not.
@@ -59,7 +59,7 @@ class Starts:
             if limit is None:
                 await self._sleep(AWAY_S)
                 continue
-            self.left = limit.remaining
+            self.note(limit)
             if limit.remaining < IDENTIFY_FLOOR:
                 await self._refuse(shard, limit)
                 continue
@@ -76,6 +76,10 @@ class Starts:
                 return
             # What is not ours is taken from us with the next beat.
             await self._sleep(wait_s if wait_s > 0 else AWAY_S)
+
+    def note(self, limit: hikari.SessionStartLimit) -> None:
+        """What Discord says."""
+        self.total, self.left = limit.total, limit.remaining
 
     async def _refuse(self, shard: Shard, limit: hikari.SessionStartLimit) -> None:
         shard.state = State.NO_STARTS

@@ -5,13 +5,36 @@ composition root builds it.
 """
 
 import time
+from collections import Counter
 
+from gateway.edges.discord import DiscordFront
 from gateway.edges.store import GatewayFleet, StreamSource
+from gateway.front import ChannelFront
 from shared.edges.queue import TurnQueue
 from shared.edges.streams import TailReader
 from shared.keys import Keys
-from shared.metrics import ADMISSIONS, DELIVERY_LAG, Metrics
+from shared.metrics import (
+    ADMISSIONS,
+    DELIVERY_LAG,
+    DISCORD_REFUSED,
+    DISCORD_SHARDS,
+    DISCORD_STARTS,
+    Metrics,
+)
 from shared.turns import TurnRequest
+
+
+def measure_discord(front: ChannelFront | None, metrics: Metrics, refused: int) -> None:
+    """Sets what a gateway's shards, session starts and refused requests are."""
+    metrics.set(DISCORD_REFUSED, refused)
+    if not isinstance(front, DiscordFront):
+        return
+    metrics.forget(DISCORD_SHARDS)
+    for state, many in Counter(front.states.values()).items():
+        metrics.set(DISCORD_SHARDS, many, state=state)
+    left, total = front.starts
+    if total:
+        metrics.set(DISCORD_STARTS, left, total=str(total))
 
 
 class MeteredFleet(GatewayFleet):

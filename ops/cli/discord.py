@@ -18,6 +18,7 @@ import msgspec
 import typer
 
 from ops.cli.discord_commands import app as commands
+from ops.cli.discord_shards import shards
 from ops.cli.doctor import Finding, Verdict
 from ops.cli.exits import Exit
 from ops.cli.output import Output, OutputFormat, print_records, say
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 
 app.add_typer(commands, name="commands")
+app.command("shards")(shards)
 
 Channel = Annotated[
     int | None, typer.Option(help="A channel where the bot shall answer: may it?", min=1)
