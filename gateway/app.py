@@ -28,6 +28,7 @@ from gateway.edges.checkup import Checkup
 from gateway.edges.departures import Departures
 from gateway.edges.discord import DiscordFront
 from gateway.edges.metering import MeteredFleet, measure_discord
+from gateway.edges.neighbours import Neighbours
 from gateway.edges.pace import Pace
 from gateway.edges.waiting import Waiting
 from gateway.front import ChannelFront
@@ -131,6 +132,9 @@ async def serve(
                 background.append(
                     group.create_task(_departures(parts, outward, recall).run(), name="departures")
                 )
+                if Front.DISCORD in fronts:
+                    neighbours = _neighbours(parts, outward, recall)
+                    background.append(group.create_task(neighbours.run(), name="neighbours"))
                 takers = [
                     group.create_task(_take(parts, front, recall, outward, typist), name="intake")
                     for front in fronts.values()
@@ -270,11 +274,20 @@ def _departures(parts: Parts, outward: Outward, recall: Recall) -> Departures:
     return Departures(changes.heed, forgetter)
 
 
+def _neighbours(parts: Parts, outward: Outward, recall: Recall) -> Neighbours:
+    """The other gateways of the bot, which hear of other guilds."""
+    changes = Changes(recall, outward.fleet, outward.channels, outward.clock.now_s)
+    return Neighbours(parts.redis, parts.keys, parts.process_id, changes.heed)
+
+
 async def _take(
     parts: Parts, front: ChannelFront, recall: Recall, outward: Outward, typist: Typist
 ) -> None:
     live = parts.live
     memory = ChannelMemory(ChannelHistory(parts.redis, parts.keys))
+    heed = memory.heeding(_departures(parts, outward, recall).heed)
+    if isinstance(front, DiscordFront):
+        heed = _neighbours(parts, outward, recall).telling(heed)
     intake = Intake(
         front,
         recall,
@@ -284,7 +297,7 @@ async def _take(
         Pace(parts.redis, parts.keys, live.loaded),
         memory,
         absorb=outward.echoes.absorb,
-        heed=memory.heeding(_departures(parts, outward, recall).heed),
+        heed=heed,
         budget=outward.budget_for(front),
         now_ms=_now_ms,
         sleep=asyncio.sleep,

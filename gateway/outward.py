@@ -104,8 +104,9 @@ class Outward:
             group = await stack.enter_async_context(asyncio.TaskGroup())
             beside = [
                 group.create_task(self.clock.follow(self._shared.redis), name="clock"),
-                group.create_task(self.refusals.run(), name="refusals"),
             ]
+            if isinstance(self._bucket, RequestBudget):
+                beside.append(group.create_task(self.refusals.run(), name="refusals"))
             if (operators := self._operators()) is not None:
                 beside.append(group.create_task(operators.run(), name="operators"))
             try:
