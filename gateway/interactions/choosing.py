@@ -25,6 +25,7 @@ from shared.configuration.schema import Budget, BudgetScope, Configuration
 from shared.configuration.settling import NO_PERSONA, target_named
 from shared.configuration.spending import NANOS, Account, Spent, share_of, span_of
 from shared.i18n import Texts
+from shared.sealed import CredentialRef
 from shared.turns import CredentialSource
 
 DEFAULT: Final = "default"
@@ -105,7 +106,9 @@ class ChoiceDesk:
             key = "ask.needs_own_key" if scope is Scope.USER else "ask.needs_server_key"
             await self._say(ask, answers, key, provider=shown(target.provider))
             return
-        await self._change(scope, owner, model=None if name == DEFAULT else name)
+        chosen = None if name == DEFAULT else name
+        ref = str(_key_for(caller, scope, target.provider)) if target and needs_key else None
+        await self._change(scope, owner, model=chosen, model_key=ref)
         key = "ask.model_default" if name == DEFAULT else "ask.model_chosen"
         await self._say(ask, answers, key, name=name)
 
@@ -171,12 +174,10 @@ class ChoiceDesk:
 
     async def _has_key(self, caller: Caller, scope: Scope, provider: str) -> bool:
         """Whether who chooses a model has a key in use for it: the person, or the server."""
-        owner = (CredentialSource.PERSONAL.value, caller.user_id)
         if scope is Scope.USER and await self._vault.is_paused(caller.user_id):
             return False
-        if scope is not Scope.USER:
-            owner = (CredentialSource.SERVER.value, caller.guild_id or 0)
-        return provider in [one.ref.provider for one in await self._vault.of((owner,))]
+        ref = _key_for(caller, scope, provider)
+        return ref in [one.ref for one in await self._vault.of(((ref.scope, ref.owner_id),))]
 
     async def _tell_model(self, ask: Ask, answers: Answers) -> None:
         settled = await self._settled(ask.caller)
@@ -239,6 +240,15 @@ class ChoiceDesk:
     async def _say(self, ask: Ask, answers: Answers, key: str, **values: object) -> None:
         text = self._texts.text(key, ask.caller.locale, **values)
         await answers.whisper(text[:2000])
+
+
+def _key_for(caller: Caller, scope: Scope, provider: str) -> CredentialRef:
+    """The credential that a model runs on which somebody chooses: the person's, or the server's."""
+    if scope is Scope.USER:
+        owner, source = caller.user_id, CredentialSource.PERSONAL
+    else:
+        owner, source = caller.guild_id or 0, CredentialSource.SERVER
+    return CredentialRef(scope=source, owner_id=owner, provider=provider)
 
 
 def scope_of(ask: Ask, *, default: Scope = Scope.USER) -> tuple[Scope, int]:

@@ -12,7 +12,7 @@ import typer
 from shared.configuration.checks import suggestion
 from shared.configuration.choices import Access, Choices, Scope
 
-_FIELDS: Final = frozenset(Choices.__struct_fields__) - {"access"}
+_FIELDS: Final = frozenset(Choices.__struct_fields__) - {"access", "model_key"}
 _LISTS: Final = frozenset(Access.__struct_fields__)
 
 
@@ -50,6 +50,8 @@ def changed(choices: Choices, words: list[str]) -> Choices:
             )
         elif not rest and head in _FIELDS:
             choices = _with(choices, head, text.strip(), name)
+            if head == "model":  # the operator's word: it needs nobody's key
+                choices = msgspec.structs.replace(choices, model_key=None)
         else:
             known = [*_FIELDS, *(f"access.{one}" for one in _LISTS)]
             raise typer.BadParameter(f"there is no choice {name!r}; {suggestion(name, known)}")

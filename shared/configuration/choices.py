@@ -64,6 +64,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Args:
         model: name of a route or a model of the file, or `provider/model`.
+        model_key: reference of the credential that the model was chosen with, which it needs: the
+            model is passed over while there is none.
         persona: name of a persona of the file; `none` for none.
         instructions: added to the system prompt.
         locale: language of notices, as Discord writes it.
@@ -81,6 +83,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     model: str | None = None
+    model_key: str | None = None
     persona: str | None = None
     instructions: Annotated[str, msgspec.Meta(max_length=8_000)] | None = None
     locale: Annotated[str, msgspec.Meta(pattern=r"^[a-z]{2,3}([-_][A-Za-z]{2,4})?$")] | None = None

@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from shared.configuration.choices import Choices, Place, Scope, Settled
 from shared.configuration.loading import Loaded
 from shared.configuration.settling import settle
+from shared.edges.credentials import CredentialStore
 from shared.edges.redis import within
 from shared.keys import Keys
 from shared.logs import fields
@@ -33,6 +34,7 @@ class ChoicesStore:
     def __init__(self, redis: Redis, keys: Keys) -> None:
         self._redis = redis
         self._keys = keys
+        self._credentials = CredentialStore(redis, keys)
 
     async def read(self, scope: Scope, owner: int) -> Choices:
         """What was chosen; an owner who never chose has empty `Choices`."""
@@ -51,6 +53,19 @@ class ChoicesStore:
         names = [_name(scope, owner) for scope, owner in owners]
         found: list[bytes | None] = await within(self._redis.hmget(self._keys.choices, names))
         return [_choices(name, text) for name, text in zip(names, found, strict=True)]
+
+    async def usable(self, layers: list[Choices]) -> list[Choices]:
+        """The layers without models whose key is gone: nobody else pays for them."""
+        refs = list(dict.fromkeys(one.model_key for one in layers if one.model and one.model_key))
+        if not refs:
+            return layers
+        active = await self._credentials.active(refs)
+        return [
+            one
+            if one.model_key is None or one.model_key in active
+            else msgspec.structs.replace(one, model=None)
+            for one in layers
+        ]
 
     async def every(self) -> dict[str, Choices]:
         """All that was chosen, by `scope:id`."""
@@ -74,7 +89,7 @@ class LiveChoices:
 
     async def settle(self, place: Place, turn_id: str = "") -> Settled:
         """What holds for a prompt. Raises `StoreUnavailable`."""
-        layers = await self._store.layers(owners_of(place))
+        layers = await self._store.usable(await self._store.layers(owners_of(place)))
         loaded = self._loaded()
         return settle(loaded.configuration, loaded.basis, layers, turn_id)
 

@@ -162,6 +162,11 @@ class CredentialStore:
         found = await self.get(lent)
         return None if found is None or found.is_revoked else lent
 
+    async def active(self, refs: list[str]) -> set[str]:
+        """Which of these credentials are there, and not revoked. Raises `StoreError`."""
+        found: list[bytes | None] = await within(self._redis.hmget(self._keys.credentials, refs))
+        return {ref for ref, raw in zip(refs, found, strict=True) if _is_active(raw)}
+
     async def of(self, scope: CredentialSource, owner_id: int) -> list[StoredCredential]:
         """What an owner has, revoked ones left out. Raises `StoreError`."""
         prefix, found = f"{scope}:{owner_id}:", []

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from shared.i18n import load_texts
-from shared.turns import Target
+from shared.sealed import CredentialRef
+from shared.turns import CredentialSource, Target
 from shared.wire import decode_turn_request
 from tests.support.servers import RedisServer, running_server
 from tests.support.town import KEYS, MANAGER, MODERATOR, Town, town
@@ -136,6 +137,32 @@ async def test_the_servers_own_model_goes_with_its_key(server, tmp_path: Path):
         await heard(place, "model", name="fast", scope="server", rights=MANAGER)
         await heard(place, "key remove", provider="openai", scope="server", rights=MANAGER)
         assert (await answering(place))[0].model == "gpt-fast"
+
+
+@pytest.mark.parametrize("by", ["command", "operator"])
+async def test_a_model_chosen_in_another_channel_goes_with_its_key(server, tmp_path: Path, by: str):
+    """Wherever it was chosen: without the key nothing of it is asked on the deployment's."""
+    async with town(server, tmp_path, file=FILE) as place:
+        other = place.discord.world.add_channel(place.guild.id).id
+        await brings_key(place, rights=MANAGER, scope="server")
+        dear = {"name": "openai/gpt-dear", "scope": "channel"}
+        await place.command("model", rights=MANAGER, channel=other, options=dear)
+
+        async def answers_there() -> Target:
+            await place.command("ask", channel=other, question="who?")
+            return decode_turn_request((await place.answered()).request).target
+
+        assert (await answers_there()).model == "gpt-dear"
+        if by == "command":
+            await heard(place, "key remove", provider="openai", scope="server", rights=MANAGER)
+        else:
+            ref = CredentialRef(
+                scope=CredentialSource.SERVER, owner_id=place.guild.id, provider="openai"
+            )
+            assert await place.store.revoke(ref, actor="operator", now_ms=1)
+        assert (await answers_there()).model != "gpt-dear"
+        await brings_key(place, rights=MANAGER, scope="server")
+        assert (await answers_there()).model == "gpt-dear"
 
 
 async def test_settings_are_for_places_not_for_people(server, tmp_path: Path):
