@@ -158,6 +158,9 @@ DELIVERY_LAG: Final = _seconds(
 
 PERSISTED: Final = _gauge("reports_persisted", "Rows written since the start.", _RECORDER)
 BURIED: Final = _gauge("reports_buried", "Entries that nobody could store.", _RECORDER)
+SHELVED: Final = _gauge(
+    "reports_shelved", "Reports moved from Redis into files, to be stored later.", _RECORDER
+)
 PERSIST_LAG: Final = _gauge(
     "errors_persist_lag_seconds", "Age of the oldest report that is not in the database.", _RECORDER
 )

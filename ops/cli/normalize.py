@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ops.cli.output import Output, OutputFormat, print_record, print_records, say_title
+from ops.cli.output import Output, OutputFormat, print_record, print_records, say, say_title
 from ops.replay.export import answers_in
 from ops.replay.normalize import Reading, read_stream
 from shared.errors import ConfigError
@@ -63,7 +63,10 @@ def _readings(
         body = _read(file)
         yield read_stream(file, body, provider=provider, model=model, tools=tools, api=api, cut=cut)
         return
-    for answer in answers_in(Path(file)):
+    answers = answers_in(Path(file))
+    if not answers:
+        say(f"{file} has no bytes of an answer: the provider refused the request, or said nothing.")
+    for answer in answers:
         target = answer.target
         yield read_stream(
             str(Path(file) / answer.file),

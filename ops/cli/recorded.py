@@ -15,7 +15,7 @@ from ops.cli.exits import Exit, NotFound
 from ops.cli.output import Output, OutputFormat, print_record, print_records, say, say_block
 from ops.cli.session import Fleet, database, fleet
 from ops.replay.export import Source, export, tape_in, tape_of
-from ops.replay.recorded import Playback, Step, Tape, difference, play
+from ops.replay.recorded import Layer, Playback, Step, Tape, difference, play
 from ops.replay.turns import Change
 from ops.triage.errors import MAX_ROWS, ErrorFilter, list_errors
 from shared.errors import StoreError
@@ -46,6 +46,11 @@ def print_recorded(
     playback = play(tape, change.target)
     if not playback.is_whole:
         say("The recording has a gap: it was longer than what is kept, so the middle is missing.")
+    if not any(step.layer is Layer.BYTES for step in playback.steps):
+        say(
+            "No bytes of an answer were recorded, so the rooms can only say that none came: where "
+            "the provider refused the request, `turnfleet errors list --turn ID` has its words."
+        )
     if is_diff:
         _print_difference(tape, playback)
     elif output in {OutputFormat.TABLE, OutputFormat.CSV}:

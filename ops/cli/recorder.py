@@ -46,7 +46,7 @@ from shared.errors import StoreError, TurnfleetError
 from shared.failures import ErrorReport, Severity
 from shared.keys import RECORDER_GROUP, Keys
 from shared.logs import fields, secrets_of, start_logs, watch_loop
-from shared.metrics import BURIED, PERSIST_LAG, PERSISTED, Metrics
+from shared.metrics import BURIED, PERSIST_LAG, PERSISTED, SHELVED, Metrics
 
 BEAT_S: Final = 2.0
 """How often the process says that it lives; the record is gone after five of these."""
@@ -223,6 +223,7 @@ def _paths(parts: _Parts, recording: Recorder, metrics: Metrics, own: OwnGauges)
     async def look() -> None:
         metrics.set(PERSISTED, recording.written)
         metrics.set(BURIED, recording.buried)
+        metrics.set(SHELVED, recording.shelved)
         first: list[tuple[bytes, object]] = await within(
             parts.redis.xrange(parts.keys.errors, count=1)
         )

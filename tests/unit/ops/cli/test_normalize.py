@@ -117,10 +117,26 @@ def test_the_folder_of_an_export_says_itself_whose_words_it_has(turnfleet: Comma
     )
     (tmp_path / FACTS).write_bytes(msgspec.json.encode(facts))
     result = turnfleet("normalize", str(tmp_path), "-o", "ndjson")
+    assert result.exit_code == 0, result.stderr
     reading = json.loads(result.stdout)
     assert reading["file"].endswith("attempt-1-1.sse")
     assert reading["events"][0]["provider"] == "openai"
     assert reading["events"][-1]["content"][0]["name"] == "get_weather"
+
+
+def test_an_export_without_an_answer_says_so(turnfleet: Command, tmp_path: Path):
+    facts = Exported(
+        format=1,
+        version="1",
+        turn_id="l7",
+        request=msgspec.Raw(msgspec.json.encode(turn())),
+        record={},
+        timeline=[],
+        attempts=[],
+    )
+    (tmp_path / FACTS).write_bytes(msgspec.json.encode(facts))
+    result = turnfleet("normalize", str(tmp_path))
+    assert (result.exit_code, "no bytes of an answer" in result.stderr) == (0, True)
 
 
 def test_a_file_needs_a_provider_and_a_folder_an_export(
