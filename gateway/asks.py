@@ -182,8 +182,11 @@ class Answers(Protocol):
         """Answers first, with a window; False when it did not open."""
         ...
 
-    async def wait(self) -> None:
-        """Answers first: what follows is for this person alone."""
+    async def wait(self) -> bool:
+        """Answers first: what follows is for this person alone.
+
+        False when it was answered already: two gateways hear the same while a shard changes hands.
+        """
         ...
 
     async def hold(self) -> None:

@@ -23,7 +23,7 @@ from hikari.impl import (
 
 from gateway.asks import Ask, AskKind, Caller, Field, Form, Subject
 from gateway.edges.discord_errors import outcome_of
-from gateway.front import Outcome, OutgoingFile, Sent, Unavailable
+from gateway.front import Outcome, OutgoingFile, Refused, Sent, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ FIRST_S: Final = 2.8
 """For a first answer; Discord throws it away after three seconds, and the way takes some."""
 LATER_S: Final = 30.0
 """For an answer after the first, with its wait for a slot of the bucket."""
+ANSWERED: Final = 40060
+"""Discord's code for an interaction that was acknowledged (developer docs, JSON error codes)."""
 HIDDEN: Final = hikari.MessageFlag.EPHEMERAL
 MENU_NAME: Final = "about"
 """What a command of a message's menu is called here; its name is the catalog's."""
@@ -186,14 +188,15 @@ class DiscordAnswers:
 
         return isinstance(await self._try(call, FIRST_S), Sent)
 
-    async def wait(self) -> None:
-        """Answers first: what follows is for this person alone."""
+    async def wait(self) -> bool:
+        """Answers first: what follows is for this person alone; False if another has answered."""
 
         async def call() -> int:
             await self._respond(hikari.ResponseType.DEFERRED_MESSAGE_CREATE, flags=HIDDEN)
             return 0
 
-        await self._try(call, FIRST_S)
+        outcome = await self._try(call, FIRST_S)
+        return not (isinstance(outcome, Refused) and outcome.code == ANSWERED)
 
     async def hold(self) -> None:
         """Answers first, for the press of a button: the message stays as it is for now."""

@@ -64,8 +64,8 @@ class Desk:
             return
         try:
             async with asyncio.timeout(self._patience_s):
-                if entry.waits:
-                    await answers.wait()
+                if entry.waits and not await answers.wait():
+                    return  # another gateway does what was asked for
                 await entry.act(ask, answers)
         except (StoreUnavailable, StoreFull, TimeoutError):
             logger.info("interactions.store_away", extra={"command": ask.name})
