@@ -6,12 +6,14 @@ intake imports it.
 
 import re
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from gateway.addressing import route_of, turn_id_of
 from gateway.front import Prompt
+from gateway.notices import TOO_MANY, TOO_SOON
 from shared.configuration.choices import Place, Settled
 from shared.history import Reading, Remembered
 from shared.messages import Message, Role
@@ -26,6 +28,10 @@ class Paced(StrEnum):
     TAKEN = "taken"
     TOO_SOON = "too_soon"
     TOO_MANY = "too_many"
+
+
+PACE_NOTICES: Final = MappingProxyType({Paced.TOO_SOON: TOO_SOON, Paced.TOO_MANY: TOO_MANY})
+"""What is said to whoever asks too much."""
 
 
 def place_of(prompt: Prompt) -> Place:

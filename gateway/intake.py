@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from gateway.addressing import is_addressed, text_without_call, turn_id_of
-from gateway.context import Paced, may_speak, place_of, request_of
+from gateway.context import PACE_NOTICES, Paced, may_speak, place_of, request_of
 from gateway.front import (
     Boundless,
     Budget,
@@ -30,8 +30,6 @@ from gateway.notices import (
     EMPTY_PROMPT,
     NOT_ALLOWED,
     TOO_LARGE,
-    TOO_MANY,
-    TOO_SOON,
     NoticeRates,
     Notices,
 )
@@ -84,9 +82,6 @@ class MemoryPort(Protocol):
     async def seen(self, prompt: Prompt) -> None:
         """Keeps a person's message, whether it is answered or not."""
         ...
-
-
-_PACE_NOTICES = {Paced.TOO_SOON: TOO_SOON, Paced.TOO_MANY: TOO_MANY}
 
 
 class Intake:
@@ -194,7 +189,7 @@ class Intake:
             return await self._once(prompt, EMPTY_PROMPT)
         paced = await self._pace.ask(prompt.user_id, turn_id_of(prompt), is_late=prompt.backfilled)
         if paced is not Paced.TAKEN:
-            return await self._once(prompt, _PACE_NOTICES[paced])
+            return await self._once(prompt, PACE_NOTICES[paced])
         return await self._admit(prompt, text, settled)
 
     async def _refused(self, prompt: Prompt, refused: Denial, *, is_called: bool) -> str | None:

@@ -10,12 +10,14 @@ from collections.abc import Callable
 import msgspec
 from nacl.public import PublicKey
 
+from gateway.edges.pace import Pace
 from gateway.edges.people import SealingVault, StoredDetails, StoredMemory, StoredTurns
 from gateway.intake import Intake
 from gateway.interactions.asking import Asking
 from gateway.interactions.choosing import ChoiceDesk
 from gateway.interactions.desk import Desk
 from gateway.interactions.details import DetailsDesk
+from gateway.interactions.entrance import Entrance
 from gateway.interactions.entries import entries
 from gateway.interactions.keys import KeyDesk
 from gateway.interactions.privacy import PrivacyDesk
@@ -50,7 +52,7 @@ class Inward(msgspec.Struct, frozen=True, kw_only=True):
         memory = StoredMemory(self.queue)
         table = entries(
             asking=Asking(intake, details, self.texts),
-            turns=TurnDesk(turns, self.texts),
+            turns=TurnDesk(turns, Entrance(choices, Pace(redis, keys, self.loaded)), self.texts),
             details=DetailsDesk(details, choices, self.texts),
             keys=KeyDesk(vault, store, self._knows, self.texts, time.time, self._is_open),
             choices=ChoiceDesk(

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.asks import Again, Answers, Ask, TurnSeen
+from gateway.interactions.entrance import Entrance
 from gateway.interactions.permissions import Act, may
 from gateway.interactions.ports import Turns
 from shared.errors import StoreFull, StoreUnavailable
 from shared.i18n import Texts
+from shared.turns import next_generation
 
 ALL: Final = "all"
 PRESS_BUDGET_S: Final = 1.5
@@ -37,12 +39,16 @@ class TurnDesk:
 
     Args:
         turns: the turns of the cell.
+        entrance: who may have one more.
         texts: the catalogs.
         budget_s: how long the first answer to a press may wait for them.
     """
 
-    def __init__(self, turns: Turns, texts: Texts, *, budget_s: float = PRESS_BUDGET_S) -> None:
+    def __init__(
+        self, turns: Turns, entrance: Entrance, texts: Texts, *, budget_s: float = PRESS_BUDGET_S
+    ) -> None:
         self._budget_s = budget_s
+        self._entrance = entrance
         self._turns = turns
         self._texts = texts
 
@@ -116,13 +122,22 @@ class TurnDesk:
         if seen is None:
             await self._say(ask, answers, "ask.nothing_failed")
             return
-        await self._say(ask, answers, _RETRIED[await self._turns.retry(seen.turn_id)])
+        if not await self._is_refused(ask, answers, seen):
+            await self._say(ask, answers, _RETRIED[await self._turns.retry(seen.turn_id)])
 
     async def _go_on(self, ask: Ask, answers: Answers, seen: TurnSeen | None) -> None:
         if seen is None:
             await self._say(ask, answers, "ask.nothing_cut")
             return
-        await self._say(ask, answers, _WENT_ON[await self._turns.go_on(seen.turn_id)])
+        if not await self._is_refused(ask, answers, seen):
+            await self._say(ask, answers, _WENT_ON[await self._turns.go_on(seen.turn_id)])
+
+    async def _is_refused(self, ask: Ask, answers: Answers, seen: TurnSeen) -> bool:
+        """Whether this person may have no more turns here now; told if so."""
+        refusal = await self._entrance.refusal(ask.caller, next_generation(seen.turn_id))
+        if refusal is not None:
+            await self._say(ask, answers, refusal)
+        return refusal is not None
 
     async def _last(
         self, ask: Ask, act: Act, is_meant: Callable[[TurnSeen], bool]
