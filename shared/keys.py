@@ -362,6 +362,10 @@ class Keys:
         """Who was forgotten lately, by digest (hash). Reports of them lose their ids."""
         return f"{self.prefix}forgotten"
 
+    def forgot(self, who: str) -> str:
+        """That a command forgot somebody a moment ago, by digest, or forgets `anybody` (string)."""
+        return f"{self.prefix}forgot:{who}"
+
     @property
     def credentials(self) -> str:
         """Sealed credentials by reference (hash, no TTL).

@@ -98,3 +98,7 @@ RECENT_MAX_TURNS: Final = 20
 """Of a channel: what a command may act on."""
 FORGOTTEN_TTL_MS: Final = 30 * 24 * 3_600_000
 """Who was forgotten, by digest: longer than a report may lie on a disk before it is sent."""
+FORGETTING_TTL_MS: Final = 120_000
+"""A command that forgets somebody and died: twice what such an answer may take."""
+FORGOT_TTL_MS: Final = 10 * 60_000
+"""How often one person may be forgotten by a command: it looks at every key of the cell."""

@@ -5,6 +5,7 @@ Comes in: ids and values of `gateway.asks`. Goes out: the same, stored. They ful
 answers, and all may be repeated.
 """
 
+import contextlib
 import time
 from typing import Final
 
@@ -18,9 +19,14 @@ from shared.edges.credentials import CredentialStore, StoredCredential
 from shared.edges.queue import Admission, Cancelled, TurnQueue
 from shared.edges.records import TurnRecord, TurnRecords
 from shared.edges.redis import within
-from shared.errors import CredentialError, RequestTooLarge, WireError
+from shared.errors import CredentialError, RequestTooLarge, StoreError, WireError
 from shared.failures import FaultDetails
-from shared.lifetimes import ASKED_TTL_MS, CONTEXT_START_TTL_MS
+from shared.lifetimes import (
+    ASKED_TTL_MS,
+    CONTEXT_START_TTL_MS,
+    FORGETTING_TTL_MS,
+    FORGOT_TTL_MS,
+)
 from shared.sealed import CredentialRef, key_id, seal
 from shared.secrets import Secret
 from shared.segments import TurnDone
@@ -34,6 +40,8 @@ from shared.turns import (
     next_generation,
 )
 
+ANYBODY: Final = "anybody"
+"""In the mark that somebody is being forgotten now; whom a mark names by digest was, lately."""
 STOPS: Final = frozenset({Cancelled.CANCELLED, Cancelled.STOPPING})
 
 _subject = msgspec.json.Decoder(Subject).decode
@@ -272,10 +280,35 @@ class StoredMemory:
         key = self._keys.context_start(channel_id)
         await within(self._redis.set(key, at_id, px=CONTEXT_START_TTL_MS))
 
+    async def may_forget(self, user_id: int) -> bool:
+        """Whether somebody may be forgotten now: everything is looked at, and that is not cheap.
+
+        One person at a time in the cell, and each once in a while. It is that person's turn then,
+        until `forget` has ended.
+        """
+        if await within(self._redis.exists(self._keys.forgot(_person(user_id).digest))):
+            return False
+        mine = await within(
+            self._redis.set(self._keys.forgot(ANYBODY), "1", nx=True, px=FORGETTING_TTL_MS)
+        )
+        return bool(mine)
+
     async def forget(self, user_id: int) -> int:
-        """Stops and erases the turns of a person, and what else of theirs the store holds."""
-        person = forgetting.Subject(forgetting.Kind.USER, user_id)
+        """Stops and erases the turns of a person, and what else of theirs the store holds.
+
+        Cancelled, it has done a part, and may be asked again.
+        """
         leaves = forgetting.OPERATORS | forgetting.LIMITS
         forgetter = forgetting.Forgetter(self._redis, self._keys, self._queue, leaves=leaves)
-        counts = await forgetter.forget(person)
+        person = _person(user_id)
+        try:
+            counts = await forgetter.forget(person)
+            await within(self._redis.set(self._keys.forgot(person.digest), "1", px=FORGOT_TTL_MS))
+        finally:
+            with contextlib.suppress(StoreError):  # the mark ends by itself
+                await within(self._redis.delete(self._keys.forgot(ANYBODY)))
         return counts.get("turns", 0)
+
+
+def _person(user_id: int) -> forgetting.Subject:
+    return forgetting.Subject(forgetting.Kind.USER, user_id)

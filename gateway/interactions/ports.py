@@ -128,6 +128,10 @@ class Memory(Protocol):
         """Lets the model read nothing of a channel that stands before this message."""
         ...
 
+    async def may_forget(self, user_id: int) -> bool:
+        """Whether somebody may be forgotten now; `forget` must follow."""
+        ...
+
     async def forget(self, user_id: int) -> int:
         """Erases what is kept of a person; says how many things that were."""
         ...

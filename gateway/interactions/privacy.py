@@ -28,8 +28,11 @@ class PrivacyDesk:
         self._texts = texts
 
     async def forget(self, ask: Ask, answers: Answers) -> None:
-        """Erases keys, choices, prompts and details of a person. Repeated, it finds nothing."""
+        """Erases keys, choices, prompts and details of a person, once in a while."""
         user_id = ask.caller.user_id
+        if not await self._memory.may_forget(user_id):
+            await answers.whisper(self._texts.text("ask.forget_later", ask.caller.locale))
+            return
         count = 0
         for kept in await self._vault.of(((CredentialSource.PERSONAL.value, user_id),)):
             count += await self._vault.revoke(kept.ref, actor_of(ask.caller))

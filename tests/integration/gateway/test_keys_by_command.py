@@ -1,5 +1,6 @@
 """Keys that people bring, over real sockets: closed at once, theirs alone, in nobody's log."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,8 +157,27 @@ async def test_forgetting_erases_keys_choices_and_failures(server, tmp_path: Pat
         assert await kept(place, ref(place)) is None
         assert await place.records.turn(failed) is None
         assert await place.records.turn(theirs) is not None
+        await place.client.delete(*await place.client.keys("*:forgot:*"))  # ten minutes later
         again = await place.command("privacy forget")
         assert again.texts == [TEXTS.count("ask.forgotten", 0)]
+
+
+async def test_forgetting_looks_at_everything_seldom(server, tmp_path: Path):
+    """One person at a time, each once in ten minutes: it is a look at every key of the cell."""
+    async with town(server, tmp_path) as place:
+        both = await asyncio.gather(
+            *(place.command("privacy forget", user) for user in (place.ann, place.ann, place.bob))
+        )
+        heard = sorted(asked.texts[0] for asked in both)
+        assert heard.count(TEXTS.count("ask.forgotten", 0)) == 1
+        assert heard.count(TEXTS.text("ask.forget_later")) == 2
+        marks = {key.decode() for key in await place.client.keys("*:forgot:*")}
+        assert len(marks) == 1  # whoever was forgotten; nobody is being forgotten any more
+        assert not any(str(place.ann.id) in mark or str(place.bob.id) in mark for mark in marks)
+        for user in (place.ann, place.bob):
+            await place.command("privacy forget", user)
+        for user in (place.ann, place.bob):
+            assert says(await place.command("privacy forget", user), "ask.forget_later")
 
 
 async def test_an_endpoint_of_the_operators_without_a_key_takes_none(server, tmp_path: Path):
