@@ -10,8 +10,8 @@ leaves them; what both heard meanwhile is one turn each, by the marks of admissi
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, Protocol
 
 import hikari
 import msgspec
@@ -53,6 +53,7 @@ class _Held:
     def __init__(self) -> None:
         self.shard: Shard | None = None
         self.keeper: asyncio.Task[None] | None = None
+        self.is_leaving = False
 
     @property
     def state(self) -> State:
@@ -90,6 +91,8 @@ class Tending:
         self._why_fatal = why_fatal
         self._sleep = sleep
         self._held: dict[int, _Held] = {}
+        self._ending: dict[int, asyncio.Task[None]] = {}
+        """Shards on their way out: beats go on meanwhile, and who gets one again waits for it."""
         self._beats: asyncio.Task[None] | None = None
         self._refused: ConfigError | None = None
         self._is_beating = asyncio.Event()
@@ -129,8 +132,8 @@ class Tending:
         if beats is None:
             return
         beats.cancel()
-        await asyncio.wait({beats})
-        await self._hand_over(tuple(self._held), for_good=True)
+        await asyncio.wait({beats, *self._ending.values()})
+        await self._hand_over(dict(self._held), for_good=True)
 
     def _check(self) -> None:
         if self._refused is not None:
@@ -148,9 +151,11 @@ class Tending:
                 self._is_beating.set()
                 if beat.lost:
                     logger.warning("discord.shards_lost", extra={"shards": list(beat.lost)})
-                    await self._drop(beat.lost)
-                if beat.excess:
-                    await self._hand_over(beat.excess, for_good=False)
+                lost = {n: held for n in beat.lost if (held := self._held.pop(n, None))}
+                self._end(lost, self._drop(lost))
+                many = {n: held for n in beat.excess if (held := self._held.get(n))}
+                excess = {n: held for n, held in many.items() if not held.is_leaving}
+                self._end(excess, self._hand_over(excess, for_good=False))
             await asyncio.sleep(BEAT_S)
 
     def _take(self, given: Given) -> None:
@@ -167,6 +172,8 @@ class Tending:
 
     async def _keep(self, held: _Held, given: Given) -> None:
         session, failures = given.session, 0
+        if (ending := self._ending.get(given.shard)) is not None:
+            await asyncio.wait({ending})
         while True:
             try:
                 await self._watcher.begin_shard(given.shard, self._count, session)
@@ -191,16 +198,40 @@ class Tending:
             return False
         return True
 
-    async def _hand_over(self, numbers: tuple[int, ...], *, for_good: bool) -> None:
-        sessions = await self._drop(numbers)
-        logger.info("discord.shards_left", extra={"shards": list(numbers)})
+    def _end(self, shards: dict[int, _Held], work: Coroutine[Any, Any, object]) -> None:
+        """Ends shards beside the beats, which keep the others."""
+        if not shards:
+            work.close()
+            return
+
+        async def end() -> None:
+            await work
+
+        task = asyncio.create_task(end(), name=f"ending shards {sorted(shards)}")
+        for number, held in shards.items():
+            held.is_leaving = True
+            self._ending[number] = task
+        task.add_done_callback(lambda _: self._ended(shards, task))
+
+    def _ended(self, shards: dict[int, _Held], task: asyncio.Task[None]) -> None:
+        for number in shards:
+            if self._ending.get(number) is task:
+                del self._ending[number]
+
+    async def _hand_over(self, shards: dict[int, _Held], *, for_good: bool) -> None:
+        """Ends shards, and gives them up with their sessions; they are ours until then."""
+        sessions = await self._drop(shards)
+        logger.info("discord.shards_left", extra={"shards": sorted(shards)})
         try:
             async with asyncio.timeout(LEAVE_S):
                 await self._leases.leave(sessions, for_good=for_good)
         except (StoreUnavailable, StoreFull, TimeoutError) as exc:
             logger.debug("discord.leases_left", extra={"error": type(exc).__name__})
+        for number, held in shards.items():
+            if self._held.get(number) is held:
+                del self._held[number]
 
-    async def _drop(self, numbers: tuple[int, ...]) -> dict[int, Session | None]:
+    async def _drop(self, shards: dict[int, _Held]) -> dict[int, Session | None]:
         """Ends shards, all at once; their sessions as others may resume them."""
         sessions: dict[int, Session | None] = {}
 
@@ -209,16 +240,13 @@ class Tending:
                 held.keeper.cancel()
                 await asyncio.wait({held.keeper})
             left = None if held.shard is None else await held.shard.leave()
-            session = (
-                None
-                if left is None
-                else Session(**msgspec.structs.asdict(left), at_ms=time.time_ns() // 1_000_000)
-            )
+            session = None
+            if left is not None:
+                now_ms = time.time_ns() // 1_000_000
+                session = Session(**msgspec.structs.asdict(left), at_ms=now_ms)
             sessions[number] = self._watcher.end_shard(number, session)
 
         async with asyncio.TaskGroup() as group:
-            for number in numbers:
-                held = self._held.pop(number, None)
-                if held is not None:
-                    group.create_task(drop(number, held), name=f"leaving shard {number}")
+            for number, held in shards.items():
+                group.create_task(drop(number, held), name=f"leaving shard {number}")
         return sessions
