@@ -178,7 +178,7 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
         )
     keys = Keys(settings.cell, settings.partitions)
     process_id = f"gateway-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-    redis = connect(settings.redis_url)
+    redis = connect(settings.redis_url, batching=True)
     blocking = connect(
         settings.redis_url,
         blocking=True,

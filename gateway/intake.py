@@ -24,6 +24,7 @@ from gateway.front import (
     Prompt,
     Unavailable,
 )
+from gateway.hands import Hands
 from gateway.notices import (
     AGE_RESTRICTED,
     BUSY,
@@ -139,17 +140,22 @@ class Intake:
         Cancelled, it leaves the prompts in hand unhandled; they come again.
         """
         async with asyncio.TaskGroup() as answering:
+
+            async def take(prompt: Prompt) -> None:
+                notice = await self.take(prompt)
+                if notice is not None:
+                    # A channel under a rate limit must not stop the prompts of others.
+                    answering.create_task(self._decline(prompt, notice), name="decline")
+
+            hands = Hands(answering, take)
             async for event in self._front.events():
                 if isinstance(event, Echo):
                     self._absorb(event)
-                    continue
-                if not isinstance(event, Prompt):
+                elif isinstance(event, Prompt):
+                    await hands.put(event)
+                else:
+                    await hands.empty(event.channel_id)  # what it changes was taken by then
                     await self._heed(event, self._front.bot_id)
-                    continue
-                notice = await self.take(event)
-                if notice is not None:
-                    # A channel under a rate limit must not stop the prompts of others.
-                    answering.create_task(self._decline(event, notice), name="decline")
 
     async def take(self, prompt: Prompt) -> str | None:
         """Takes one prompt, however long Redis is away.

@@ -9,7 +9,6 @@ Without Redis everything is permitted: Discord's own answers still hold back who
 
 import asyncio
 import contextlib
-import heapq
 import logging
 import math
 import time
@@ -33,6 +32,8 @@ WINDOW_MS: Final = 1_050
 """Discord's second, and what requests that were sent apart may come closer on their way."""
 SMOOTH_S: Final = 2
 """A burst of a moment is no load: the rate is one of some seconds."""
+MAX_ASKED: Final = 64
+"""Permits of one question: more than a window's limit is not there to be had."""
 MAX_WAIT_S: Final = 1.0
 """The bucket is full again after a second; longer waits are never right."""
 
@@ -97,56 +98,48 @@ class RequestBudget:
             return
         self._wanted += 1
         future = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (rank, next(self._order), future))
+        self._waiting.append((rank, next(self._order), future))
         self._came.set()
         await future
 
     async def may(self, rank: Rank) -> bool:
         """Whether one request may be made now; above its rank's part of the load it may not."""
-        if self.load >= SHARES[rank] or await self._ask(rank) > 0.0:
+        if self.load >= SHARES[rank]:
             return False
-        self._wanted += 1
-        return True
+        granted, _ = await self._ask([rank])
+        self._wanted += granted
+        return granted > 0
 
     async def _pump(self) -> None:
         while True:
             while not self._waiting:
                 self._came.clear()
                 await self._came.wait()
-            rank, _, future = self._waiting[0]
-            if future.done():  # whoever wanted it is gone
-                heapq.heappop(self._waiting)
-                continue
-            wait_s = await self._ask(rank)
-            if wait_s == 0.0:
-                self._take(future)
-                continue
             self._came.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._came.wait()  # somebody of a better rank may get in at once
+            asked = [entry for entry in sorted(self._waiting) if not entry[2].done()][:MAX_ASKED]
+            self._waiting = [entry for entry in self._waiting if not entry[2].done()]
+            if not asked:
+                continue  # whoever wanted it is gone
+            granted, wait_s = await self._ask([rank for rank, _, _ in asked])
+            for _, _, future in asked[:granted]:
+                if not future.done():
+                    future.set_result(None)
+            if wait_s:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._came.wait()  # somebody of a better rank may get in at once
 
-    def _take(self, future: "asyncio.Future[None]") -> None:
-        """Gives the permit to its asker, if that still waits."""
-        self._waiting = [entry for entry in self._waiting if entry[2] is not future]
-        heapq.heapify(self._waiting)
-        if not future.done():
-            future.set_result(None)
-
-    async def _ask(self, rank: Rank) -> float:
+    async def _ask(self, ranks: list[Rank]) -> tuple[int, float]:
+        """How many of some requests are granted, the best first; how long the next one waits."""
         wanted, self._wanted = self._wanted, 0
         args: list[str | bytes | int] = [
-            self._limit,
-            max(1, int(self._limit * SHARES[rank])),
-            WINDOW_MS,
-            SMOOTH_S,
-            wanted,
-            BUDGET_TTL_MS,
+            *(self._limit, WINDOW_MS, SMOOTH_S, wanted, BUDGET_TTL_MS),
+            *(max(1, int(self._limit * SHARES[rank])) for rank in ranks),
         ]
         try:
-            wait_ms, load = await within(self._spend(self._names, args))
+            granted, wait_ms, load = await within(self._spend(self._names, args))
         except (StoreUnavailable, StoreFull) as exc:
             logger.debug("budget.store_away", extra={"error": str(exc)})
-            return 0.0
+            return len(ranks), 0.0
         self._load, self._load_s = int(load) / 1000, time.monotonic()
-        return min(int(wait_ms) / 1000, MAX_WAIT_S)
+        return int(granted), min(int(wait_ms) / 1000, MAX_WAIT_S)

@@ -22,6 +22,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
+from shared.edges.batching import BatchingRedis
 from shared.edges.connections import CANCELLABLE
 from shared.errors import ConfigError, StoreError, StoreFull, StoreUnavailable, StoreUnsafe
 
@@ -151,17 +152,24 @@ def connection_pool(
     return pool
 
 
-def connect(url: str, *, blocking: bool = False, max_connections: int = MAX_CONNECTIONS) -> Redis:
+def connect(
+    url: str,
+    *,
+    blocking: bool = False,
+    batching: bool = False,
+    max_connections: int = MAX_CONNECTIONS,
+) -> Redis:
     """A client that opens its connections on first use. Close it with `aclose()`.
 
     Blocking reads (BLPOP, XREADGROUP BLOCK) have a client of their own with `blocking=True`: they
-    would hold the connections that appends wait for.
+    would hold the connections that appends wait for. `batching` is for a process that asks much at
+    once: its commands go together (`shared.edges.batching`).
 
     Raises:
         ConfigError: the URL cannot be used.
     """
     pool = connection_pool(url, blocking=blocking, max_connections=max_connections)
-    return Redis.from_pool(pool)
+    return (BatchingRedis if batching else Redis).from_pool(pool)
 
 
 @contextmanager
