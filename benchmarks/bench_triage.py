@@ -28,7 +28,7 @@ from ops.store.engine import Database, database_url
 from ops.store.errors import Record, write_reports
 from ops.store.ledger import UsedBy, used
 from ops.store.migrate import upgrade
-from ops.triage.attempts import attempts_of
+from ops.triage.attempts import attempts_of, turns_of
 from ops.triage.causes import TopBy, facets, hourly, spikes, top_causes, top_values
 from ops.triage.errors import ErrorFilter, error_detail, find_error, list_errors
 from ops.triage.rates import RateBy, rates
@@ -54,6 +54,7 @@ rather reads the whole table than the index."""
 CAUSES = ("invalid_key", "model_not_found", "insufficient_balance", "upstream_error")
 PROVIDERS = ("openai", "anthropic", "google", "xai", "deepseek")
 NOW = datetime.now(UTC)
+KEPT = timedelta(days=3)
 
 
 def records(rows: int, luck: random.Random) -> Iterator[Record]:
@@ -169,6 +170,8 @@ async def questions(database: Database) -> dict[str, Question]:
         "one error by its end": lambda: find_error(database, error.id[-8:]),
         "history of a turn": lambda: error_detail(database, error),
         "attempts of a turn": lambda: attempts_of(database, error.turn_id or ""),
+        "turns of a cause": lambda: turns_of(database, top.group_hash, NOW - KEPT),
+        "the same by its beginning": lambda: turns_of(database, top.group_hash[:12], NOW - KEPT),
         **rated,
         **month,
     }

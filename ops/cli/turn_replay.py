@@ -16,7 +16,8 @@ import msgspec
 import typer
 
 from ops.cli.exits import Exit, NotFound
-from ops.cli.filters import Channel, Guild, Model, Provider, User
+from ops.cli.filters import Cause, Channel, Guild, Model, Provider, User
+from ops.cli.narrowing import narrowed
 from ops.cli.output import Output, OutputFormat, print_records, progress_bar, say
 from ops.cli.recorded import print_recorded
 from ops.cli.session import Fleet, database, fleet, span
@@ -61,7 +62,7 @@ Diff = Annotated[bool, typer.Option(help="With --recorded: against what the chan
 
 def replay(
     ids: Ids = None,
-    cause: Annotated[str | None, typer.Option(help="Failed turns of this cause.")] = None,
+    cause: Cause = None,
     category: Annotated[FailureCategory | None, typer.Option(help="Of this category.")] = None,
     guild: Guild = None,
     channel: Channel = None,
@@ -123,7 +124,7 @@ def replay(
             replays = replays_of(link)
             names, known = list(dict.fromkeys(ids or ())), None
             if not names:
-                records = await replays.failed(wanted, limit)
+                records = await replays.failed(await narrowed(wanted), limit)
                 names, known = [one.turn_id for one in records], await _evidence(records)
             seen = [await replays.examine(name, change, known) for name in names]
             if is_dry:

@@ -14,7 +14,8 @@ import typer
 
 from ops.cli.conversation import Exchange, Waiting, converse, fresh_channel
 from ops.cli.exits import Exit, NotFound
-from ops.cli.filters import Channel, Guild, Model, Provider, Since, User
+from ops.cli.filters import Cause, Channel, Guild, Model, Provider, Since, User
+from ops.cli.narrowing import narrowed
 from ops.cli.output import (
     Output,
     OutputFormat,
@@ -111,7 +112,7 @@ def list_(
         bool, typer.Option("--replayable", help="Failed turns that can be replayed.")
     ] = False,
     since: Since = "24h",
-    cause: Annotated[str | None, typer.Option(help="Only this cause.")] = None,
+    cause: Cause = None,
     category: Annotated[FailureCategory | None, typer.Option(help="Only this category.")] = None,
     guild: Guild = None,
     channel: Channel = None,
@@ -144,9 +145,9 @@ def list_(
             if not failed and not replayable:
                 ask_for = link.records.waiting(MAX_WAITING) if waiting else link.records.running()
                 return [one for one in await ask_for if wanted.matches(one)][:limit]
-            replays = replays_of(link)
+            replays, narrow = replays_of(link), await narrowed(wanted)
             found = []
-            async for record in replays.latest(wanted):
+            async for record in replays.latest(narrow):
                 if not replayable or await _can_be_replayed(replays, record):
                     found.append(record)
                 if len(found) == limit:

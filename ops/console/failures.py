@@ -4,7 +4,7 @@ Comes in: addresses; every filter is in them. Goes out: pages, each with a `.jso
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -18,11 +18,14 @@ from ops.console.render import page
 from ops.console.turns import turn_row
 from ops.replay.evidence import Evidence, evidence
 from ops.replay.turns import Candidate, Change, FailedFilter
+from ops.triage.attempts import turns_of
 from ops.triage.causes import Bar, cause_of, facets, hourly, top_causes
 from ops.triage.errors import CauseRecord, ErrorFilter, error_detail, find_error, list_errors
 from ops.triage.repairs import Common, steps_for
 from shared.edges.sentry import event_id
+from shared.lifetimes import FAILED_TTL_MS
 
+KEPT: Final = timedelta(milliseconds=FAILED_TTL_MS)
 REPLAYABLE_ROWS: Final = 50
 """Failed turns of a cause that a dry run looks at: the page must be quick."""
 
@@ -81,9 +84,11 @@ async def cause_facts(desk: Desk, found: CauseRecord, since: datetime) -> dict[s
 
 async def examined(desk: Desk, found: CauseRecord, change: Change) -> list[Candidate]:
     """The failed turns of a cause, the oldest first, and whether they can be replayed."""
-    wanted = FailedFilter(cause=found.error_type)
+    moment = datetime.now(UTC)
+    group = await turns_of(desk.database, found.group_hash, moment - KEPT)
+    wanted = FailedFilter(among=group)
     records = await desk.replays.failed(wanted, REPLAYABLE_ROWS)
-    known = await evidence(desk.database, records, datetime.now(UTC)) if records else Evidence()
+    known = await evidence(desk.database, records, moment) if records else Evidence()
     return [await desk.replays.examine(one.turn_id, change, known) for one in records]
 
 

@@ -104,6 +104,8 @@ class FailedFilter(msgspec.Struct, frozen=True, kw_only=True):
     provider: str | None = None
     model: str | None = None
     text: str | None = None
+    among: frozenset[tuple[str, str]] | None = None
+    """Turns, each with the cause by which it must have failed: those of one group, say."""
 
     def matches(self, record: TurnRecord) -> bool:
         """Whether the turn is one of those."""
@@ -117,6 +119,10 @@ class FailedFilter(msgspec.Struct, frozen=True, kw_only=True):
             (self.provider, record.facts.provider),
             (self.model, record.facts.model),
         )
+        if self.among is not None:
+            cause = event.cause if event else ""
+            if (record.turn_id, cause) not in self.among:
+                return False
         return all(wanted is None or wanted == value for wanted, value in pairs)
 
 

@@ -1,16 +1,20 @@
-"""The failed attempts of a turn, expected ones too.
+"""The failed attempts of a turn, and the turns of a cause: expected ones too.
 
-Comes in: a turn's id. Goes out: what failed, in order.
+Comes in: a turn's id, or a cause. Goes out: what failed, in order.
 """
 
 from datetime import datetime
+from typing import Final
 
 import msgspec
 from sqlalchemy import select
 
 from ops.store.engine import Database
 from ops.store.tables import turn_failures
-from ops.triage.errors import MAX_ROWS
+from ops.triage.errors import MAX_ROWS, is_cause
+
+MAX_TURNS: Final = 10_000
+"""As many as failed turns are kept."""
 
 
 class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,3 +44,24 @@ async def attempts_of(database: Database, turn_id: str) -> list[FailedAttempt]:
     async with database.begin() as connection:
         rows = [dict(row._mapping) for row in await connection.execute(statement)]
     return [FailedAttempt(**row | {"is_expected": bool(row["is_expected"])}) for row in rows]
+
+
+async def turns_of(database: Database, cause: str, since: datetime) -> frozenset[tuple[str, str]]:
+    """The turns that a cause has struck, each with the cause's word.
+
+    Args:
+        database: to ask.
+        cause: its word, its group's hash, or the beginning of that.
+        since: how far back.
+    """
+    logs = turn_failures.c
+    statement = (
+        select(logs.turn_id, logs.error_type)
+        .where(is_cause(turn_failures, cause), logs.created_at >= since)
+        .where(logs.turn_id.is_not(None))
+        .distinct()
+        .limit(MAX_TURNS)
+    )
+    async with database.begin() as connection:
+        rows = await connection.execute(statement)
+        return frozenset((row.turn_id, row.error_type) for row in rows)

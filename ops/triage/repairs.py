@@ -122,7 +122,8 @@ def steps_for(error_type: str, common: Common, turn_id: str | None = None) -> li
         rows = OTHERWISE
     guild = "GUILD" if common.guild_id is None else str(common.guild_id)
     words = {
-        "cause": f"--cause {quoted(error_type)} --dry-run",
+        # The group, where it is known: of two keys that are refused only one was replaced.
+        "cause": f"--cause {quoted(common.group_hash[:12] or error_type)} --dry-run",
         "hash": quoted(common.group_hash[:12]),
         "provider": quoted(common.provider or "PROVIDER"),
         "guild": guild,

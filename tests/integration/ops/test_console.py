@@ -53,7 +53,7 @@ class Stage:
         self.channel = LocalChannel(self.redis, self.keys)
         self.database = database
 
-    async def fail(self, turn_id: str = "l5") -> None:
+    async def fail(self, turn_id: str = "l5", **facts: object) -> None:
         route = Route(front=Front.LOCAL, channel_id=5, user_id=1, guild_id=4242, reply_to=5)
         request = TurnRequest(
             turn_id=turn_id,
@@ -67,7 +67,8 @@ class Stage:
         event = TurnFailed(cause="invalid_key", category="api_error", headline="Refused.")
         outcome = TurnOutcome(state=TurnState.FAILED, segments=0, cause="invalid_key")
         await self.queue.finish(claimed.token, event, outcome)
-        report = a_report(message=HOSTILE, turn_id=turn_id, stack_trace=HOSTILE, model=HOSTILE)
+        told = {"message": HOSTILE, "turn_id": turn_id, "stack_trace": HOSTILE, "model": HOSTILE}
+        report = a_report(**{**told, **facts})
         await write_reports(self.database, [report], datetime.now(UTC))
 
     async def cause(self) -> tuple[str, str]:
@@ -202,6 +203,22 @@ async def test_a_cause_is_replayed_from_its_page_once_for_each_turn(stage: Stage
             assert f"{count} of 1 turns" in shown
         assert (await client.post("/causes/none/replay", data=form)).status_code == 404
     assert await stage.records.state("l5.3") is None
+
+
+async def test_the_page_of_a_cause_has_the_turns_of_its_group_alone(stage: Stage):
+    """Another key was refused, too: replaying that one's turns would fail once more."""
+    await stage.fail("l5")
+    (name, _) = await stage.cause()
+    await stage.fail("l6", key_id="b" * 12)
+    async with stage.visit() as client:
+        page = (await client.get(f"/causes/{name}.json")).json()
+        assert [one["turn_id"] for one in page["turns"]] == ["l5"]
+        turns = (await client.get("/turns.json", params={"cause": name})).json()["turns"]
+        assert [one["turn_id"] for one in turns] == ["l5"]
+        form = {"csrf": await csrf(client, f"/causes/{name}"), "anyway": "1"}
+        shown = (await client.post(f"/causes/{name}/replay", data=form)).text
+        assert "1 of 1 turns" in shown
+    assert await stage.records.state("l6.2") is None
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,10 @@ import pytest
 
 from ops.cli.exits import Exit
 from ops.replay.turns import Change, FailedFilter, Reason, Replays
+from ops.store.engine import Database, database_url
+from ops.store.errors import write_reports
+from ops.store.fingerprint import group_hash
+from ops.store.migrate import upgrade
 from shared.config import Settings
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.records import TurnRecords
@@ -22,6 +27,7 @@ from shared.messages import Message, Role
 from shared.segments import Segment, SegmentKind, SegmentReady, TurnDone, TurnFailed
 from shared.turns import Api, Front, Route, Target, TurnRequest, next_generation
 from tests.support.cli import Command
+from tests.support.reports import a_report
 from tests.support.servers import RedisServer, running_server
 
 FAILED = TurnFailed(cause="overloaded", category="provider_overloaded", count=-1)
@@ -207,6 +213,33 @@ def test_the_command_shows_first_then_does_it_once(server: RedisServer, tmp_path
         assert (first["result"], second["result"]) == (result, "refused by the model")
     assert turnfleet("turns", "replay", "m404", "--yes").exit_code == Exit.MISSING
     assert turnfleet("turns", "replay", "m2", "--yes").exit_code == Exit.FAILED
+
+
+def test_a_group_of_failures_is_replayed_and_not_another_with_the_same_cause(
+    server: RedisServer, tmp_path: Path
+):
+    """Two keys are refused, and one of them was replaced."""
+    refused = TurnFailed(cause="invalid_key", category="api_error", count=-1)
+    reports = [a_report(turn_id=f"m{n}", key_id=f"{n}" * 12) for n in (1, 2)]
+
+    async def prepare() -> None:
+        stage, database = Stage(server.url, "group"), Database(database_url(None, tmp_path))
+        await upgrade(database)
+        for one in reports:
+            await stage.end(str(one.turn_id), refused)
+        await write_reports(database, reports, datetime.now(UTC))
+        await database.close()
+        await stage.redis.aclose()
+
+    asyncio.run(prepare())
+    turnfleet = Command(tmp_path, {"redis_url": server.url, "cell": "group"})
+    for report in reports:
+        part = group_hash(report)[:12]
+        for words in (("list", "--failed"), ("replay", "--dry-run")):
+            done = turnfleet("turns", *words, "--cause", part, "-o", "json")
+            assert [row["turn_id"] for row in json.loads(done.stdout)] == [report.turn_id]
+    unknown = turnfleet("turns", "list", "--failed", "--cause", "0" * 12)
+    assert (unknown.exit_code, "errors top" in unknown.stderr) == (Exit.MISSING, True)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,9 @@ def test_each_command_is_one_of_ours_with_its_options(command: str):
 def test_what_is_known_stands_in_the_commands():
     text = " ".join(step.command for step in steps_for(Cause.INVALID_KEY, COMMON))
     assert "creds add openai --owner 7" in text
-    assert "--cause invalid_key" in text
+    assert "--cause abababababab" in text
+    alone = steps_for(Cause.INVALID_KEY, Common(group_hash=""))
+    assert any("--cause invalid_key" in step.command for step in alone)
 
 
 def test_what_is_not_known_is_a_word_in_capitals():
