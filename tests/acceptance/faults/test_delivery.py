@@ -8,15 +8,22 @@ import pytest
 
 from ops.rehearsal.discord.faults import Fault, Stage
 from ops.rehearsal.discord.server import FakeDiscord
+from shared.edges.queue import Admission
+from shared.i18n import load_texts
 from shared.turns import TurnState
 from tests.support.fronts import DiscordTalk, paragraphs
 from tests.support.house import Process
 from tests.support.scene import Scene
 from tests.support.staging import Setting, fault
+from tests.support.turns import turn
 
 DISCORD = Setting(workers=2, front="discord", settings=(("MODEL", "echo@60"),))
 ALONE = Setting(workers=2, gateways=1, front="discord", settings=(("MODEL", "echo@60"),))
 """One gateway, which leads every partition."""
+NARROW = Setting(
+    workers=2, gateways=1, front="discord", settings=(("MODEL", "echo@60"), ("GUILD_DEPTH", "1"))
+)
+"""One turn of a guild at a time: the next one hears that there is no room."""
 LEAD_S = 3.0
 """The lease of the gateway that delivers a partition."""
 
@@ -249,3 +256,33 @@ async def test_two_gateways_on_a_server_that_forgets_everything(scene: Scene, ho
     """The same with two gateways: who showed a text goes on, and not the other;"""
     for _ in range(2):  # which of them is first is a matter of chance
         await forgotten(scene, how)
+
+
+@fault("F15", on=NARROW)
+async def test_who_was_forgotten_and_finds_no_room_is_told_so(scene: Scene):
+    """The server is empty, and full again before the turn is given once more: a notice says so."""
+    queue, records = scene.house.queue, scene.house.records
+    async with scene.stopped(*scene.house.workers):
+        lost = await scene.ask()
+        await scene.until_state(lost, TurnState.QUEUED)
+        await asyncio.sleep(1)  # the gateway has seen the server since
+        record = await records.turn(lost.turn_id)
+        assert record is not None
+        await scene.house.redis.flushall()
+        first = turn("l77", channel=77, guild=record.route.guild_id)
+        assert await queue.admit(first) is Admission.ACCEPTED
+        scene.prompts.clear()  # nobody knows it any more
+        scene.recovery_s = 5.0
+
+        async def told() -> bool:
+            return len(await scene.talk.shown(lost.channel)) == 1
+
+        scene.recoveries_s.append(await scene.until(told, limit_s=30.0))
+    (notice,) = await scene.talk.shown(lost.channel)
+    assert notice == load_texts().text("notice.guild_busy")
+
+    async def ended() -> bool:
+        return await records.state("l77") is TurnState.DONE
+
+    await scene.until(ended)
+    await scene.until_shown(await scene.ask(lost.channel), 3)

@@ -26,8 +26,6 @@ from tests.support.turns import turn
 MANY = Options(url="", worker_id="", slots=20, guild_running=1_000)
 WAIT_MS = 3_000
 """What a provider's `Retry-After` says."""
-LATE_MS = 2_000
-"""After it: five hundred turns fall due at once, on eight workers of two cores."""
 CALLS, AT_ONCE, CONNECTIONS = 10_000, 100, 32
 DELAY_S = 0.002
 """Of the network, each way: long enough that most calls are cancelled while they wait for it."""
@@ -54,13 +52,19 @@ async def test_nobody_starts_before_the_time(scene: FleetScene):
             "1x10", channel=number, guild=number % 20, provider=provider, wait_ms=wait_ms
         )
     await scene.quiet()
+    late_ms = []
     for turn_id in scene.sent:
         record = await scene.records.turn(turn_id)
         assert record is not None
-        assert record.claimed_ms is not None
+        moves = await scene.records.timeline(turn_id)
+        claimed_ms = next(move.at_ms for move in moves if move.word == "claimed")
         own_ms = record.enqueued_ms + WAIT_MS if int(turn_id[1:]) % 2 == 0 else 0
         due_ms = max(own_ms, rested_ms[record.facts.provider] + WAIT_MS)
-        assert due_ms <= record.claimed_ms <= due_ms + LATE_MS, turn_id
+        assert claimed_ms >= due_ms, turn_id
+        late_ms.append(claimed_ms - due_ms)
+    scene.note(
+        f"they started {sorted(late_ms)[250]} ms after their time, at most {max(late_ms)} ms"
+    )
 
 
 async def now_ms(redis: Redis) -> int:
