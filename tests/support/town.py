@@ -25,6 +25,7 @@ from shared.edges.credentials import CredentialStore, save_opening_keys
 from shared.edges.queue import Admission, Claimed, TurnQueue
 from shared.edges.records import TurnRecords
 from shared.edges.redis import connect
+from shared.edges.shards import shard_rows
 from shared.failures import FaultDetails
 from shared.keys import Keys
 from shared.segments import TurnDone, TurnFailed
@@ -201,17 +202,28 @@ class Town:
         return replies
 
     @asynccontextmanager
-    async def another_gateway(self) -> AsyncIterator[None]:
-        """One more gateway of the same bot, beside the first, while the block runs."""
-        stop, gateways = asyncio.Event(), KEYS.front("gateways")
+    async def another_gateway(self, *, shards: int) -> AsyncIterator[None]:
+        """One more gateway of the same bot, beside the first, while the block runs.
+
+        The first one's bot has one shard. With as many it stands by, with more it hears the same.
+        """
+        stop, environ = asyncio.Event(), self.environ | {"TURNFLEET_DISCORD_SHARDS": str(shards)}
         async with asyncio.TaskGroup() as group:
-            group.create_task(serve(load(self.environ), stop, self.environ))
-            while await self.client.hlen(gateways) < 2:  # type: ignore[misc]  # redis-py
+            group.create_task(serve(load(environ), stop, environ))
+            while not await self._has_gateways(shards):
                 await asyncio.sleep(0.02)
             try:
                 yield
             finally:
                 stop.set()
+
+    async def _has_gateways(self, shards: int) -> bool:
+        """Whether a second gateway is there, and has the shards that it shall have."""
+        fields: list[bytes] = await self.client.hkeys(KEYS.front("gateways"))  # type: ignore[misc]  # redis-py
+        rows = await shard_rows(self.client, KEYS)
+        connected = [row for row in rows if row.state == "connected" and row.count == shards]
+        is_there = sum(b"|" in field for field in fields) == 2
+        return is_there and len(connected) == shards
 
 
 def is_answered(asked: Asked) -> bool:

@@ -70,9 +70,18 @@ async def with_a_new_session(place: Town, prompt: Message) -> bool:
 
 
 async def by_a_second_gateway(place: Town, prompt: Message) -> bool:
+    """It shares the bot's one shard: it stands by."""
+    async with place.another_gateway(shards=1):
+        await place.discord.announce(prompt)
+        await asyncio.sleep(QUIET_S)
+    return False
+
+
+async def by_a_gateway_with_more_shards(place: Town, prompt: Message) -> bool:
     """It reads the history, and is told of everything that the first is told of."""
     await look_back(place)
-    async with place.another_gateway():
+    place.discord.sockets.starts.max_concurrency = 16  # no five seconds between its shards
+    async with place.another_gateway(shards=2):
         await place.discord.announce(prompt)
         await asyncio.sleep(QUIET_S)
     return False
@@ -80,8 +89,9 @@ async def by_a_second_gateway(place: Town, prompt: Message) -> bool:
 
 async def look_back(place: Town) -> None:
     """Whoever connects reads what was said in the last hour."""
-    now_ms = int((await place.client.time())[0]) * 1000
-    await place.client.set(KEYS.front("alive"), now_ms - HOUR_MS)
+    then_ms = int((await place.client.time())[0]) * 1000 - HOUR_MS
+    marks = {"0/1": then_ms, "0/2": then_ms, "1/2": then_ms}
+    await place.client.hset(KEYS.front("marks"), mapping=marks)  # type: ignore[misc]  # redis-py
 
 
 ROWS: dict[str, Again] = {
@@ -91,6 +101,7 @@ ROWS: dict[str, Again] = {
     "53 a message that comes again after its answer": after_its_answer,
     "54 a message of the history that is told of as well": with_a_new_session,
     "55 two gateways on one token": by_a_second_gateway,
+    "55 two gateways that both hear it": by_a_gateway_with_more_shards,
 }
 
 
