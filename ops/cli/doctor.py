@@ -165,7 +165,7 @@ def _backlog(waiting: int, buried: int) -> list[Finding]:
         found.append(_warn("errors", text, "start `turnfleet recorder`, or look at its log"))
     if buried:
         text = f"{buried} entries could not be read or stored"
-        found.append(_warn("errors", text, "look for recorder.buried in the logs"))
+        found.append(_warn("errors", text, "see which and why: turnfleet errors buried"))
     return found or [_ok("errors", f"{waiting} reports on their way")]
 
 

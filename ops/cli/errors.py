@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from ops.cli.errors_buried import buried
 from ops.cli.errors_export import export, forget
 from ops.cli.errors_import import import_
 from ops.cli.errors_top import rate, shortened, spikes_, top
@@ -59,6 +60,7 @@ app.command("spikes")(spikes_)
 app.command()(rate)
 app.command()(export)
 app.command("import")(import_)
+app.command()(buried)
 app.command()(forget)
 
 LIST_COLUMNS: Final = (

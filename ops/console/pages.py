@@ -128,9 +128,8 @@ def alarms(
         what = f"{one.error_type}: {one.errors} in 10 minutes, usually {_usual(one.usual)}."
         rows.append(Alarm(what=what, link=f"/causes/{quote(one.group_hash)}"))
     if buried:
-        rows.append(
-            Alarm(what=f"{buried} entries could not be read and were put aside.", link="/workers")
-        )
+        what = f"{buried} entries could not be read and were put aside."
+        rows.append(Alarm(what=what, command="turnfleet errors buried"))
     return rows
 
 

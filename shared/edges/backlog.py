@@ -3,7 +3,7 @@
 Comes in: nothing. Goes out: counts and ages, for the console, checks and alarms. Reads only.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from redis.asyncio import Redis
@@ -26,6 +26,17 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     leader: str
     entries: int
     oldest_ms: int
+
+
+class Buried(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that nobody could read: from which stream, and why. Its content is only counted."""
+
+    id: str
+    at_ms: int
+    stream: str
+    entry: str
+    reason: str
+    size_bytes: int
 
 
 class Standstill(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +81,16 @@ class Backlog:
         count: int = await within(self._redis.xlen(self._keys.buried))
         return count
 
+    async def buried_entries(self, limit: int) -> list[Buried]:
+        """Entries that nobody could read, the latest first."""
+        rows: Any = await within(self._redis.xrevrange(self._keys.buried, count=limit))
+        return [_buried(entry_id.decode(), fields) for entry_id, fields in rows]
+
+    async def drop_buried(self, ids: list[str]) -> None:
+        """Removes such entries, after somebody has looked at them."""
+        if ids:
+            await within(self._redis.xdel(self._keys.buried, *ids))
+
     async def standstill(self) -> Standstill:
         """The oldest turn that waits, and pauses. By plain reads: the console runs no scripts."""
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -103,3 +124,22 @@ class Backlog:
         born_ms = int(first[0][0].split(b"-")[0])
         now_ms = int(seconds) * 1000 + int(micros) // 1000
         return Waiting(entries=int(entries), oldest_ms=max(0, now_ms - born_ms))
+
+
+def _buried(entry_id: str, fields: dict[bytes, bytes]) -> Buried:
+    stream, entry, reason = (
+        fields.get(name, b"").decode("utf-8", "replace")
+        for name in (b"stream", b"entry", b"reason")
+    )
+    content = [value for name, value in fields.items() if name not in _ABOUT]
+    return Buried(
+        id=entry_id,
+        at_ms=int(entry_id.partition("-")[0]),
+        stream=stream,
+        entry=entry,
+        reason=reason,
+        size_bytes=sum(map(len, content)),
+    )
+
+
+_ABOUT: Final = frozenset({b"stream", b"entry", b"reason"})
