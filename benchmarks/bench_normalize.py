@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import msgspec
 
 from benchmarks import floor, rivals, streams
+from benchmarks.goals import Goal, told
 from benchmarks.measure import Timing, measure
 from shared.turns import Api
 from worker.normalize.events import TextDelta, ThinkingDelta
@@ -46,20 +47,6 @@ READ_ONLY = ("httpx-sse + json",)
 """Stacks that know events and JSON, but nothing of what they mean."""
 ARGUMENT_GROWTH, EVENT_GROWTH = 4.4, 4.5
 """Times the cost at four times the length; 16 would be quadratic."""
-
-
-class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """A ratio with its limit: at most it, or at least it for rivals."""
-
-    name: str
-    ratio: float
-    limit: float
-    at_least: bool = False
-
-    @property
-    def is_met(self) -> bool:
-        """Whether the ratio is on the right side of its limit."""
-        return self.ratio >= self.limit if self.at_least else self.ratio <= self.limit
 
 
 def ours(dialect: str, chunks: list[bytes]) -> Callable[[], int]:
@@ -104,7 +91,8 @@ def _floor_goal(stream: str, how: str, count: int, timings: dict[str, Timing]) -
     per_event = [timing.median / count * 1e6 for timing in (base, mine)]
     cells = [stream, how, *(f"{us:.2f}" for us in per_event), f"{ratio:.2f}", mine.spread]
     print("| " + " | ".join(cells) + " |", flush=True)
-    return Goal(name=f"{stream}, {how}, times the floor", ratio=ratio, limit=FLOOR_GOALS[how])
+    title = f"{stream}, {how}, times the floor"
+    return Goal(goal="G1", name=title, value=ratio, limit=FLOOR_GOALS[how])
 
 
 def bench_rivals(rounds: int, kinds: list[str], cuts: list[str]) -> Iterator[Goal]:
@@ -130,7 +118,7 @@ def bench_rivals(rounds: int, kinds: list[str], cuts: list[str]) -> Iterator[Goa
                     if kind == "text" and how == "event" and name in RIVAL_GOALS:
                         limit = RIVAL_GOALS[name]
                         title = f"{dialect}: {name}, times ours"
-                        yield Goal(name=title, ratio=ratio, limit=limit, at_least=True)
+                        yield Goal(goal="G2", name=title, value=ratio, limit=limit, at_least=True)
 
 
 def check_deliveries(stream: str, length: int, runs: dict[str, Callable[[], int]]) -> None:
@@ -157,10 +145,10 @@ def bench_growth(rounds: int) -> Iterator[Goal]:
     for name in ("openai-chat", "openai-responses", "anthropic"):
         ratio = timings[f"{name} 256"].median / timings[f"{name} 64"].median
         title = f"{name}: argument of 256 KiB over 64 KiB"
-        yield Goal(name=title, ratio=ratio, limit=ARGUMENT_GROWTH)
+        yield Goal(goal="G3", name=title, value=ratio, limit=ARGUMENT_GROWTH)
     ratio = timings["event 4"].median / timings["event 1"].median
     title = "event of 4 MiB over 1 MiB, in 100 byte chunks"
-    yield Goal(name=title, ratio=ratio, limit=EVENT_GROWTH)
+    yield Goal(goal="G4", name=title, value=ratio, limit=EVENT_GROWTH)
 
 
 def main() -> int:
@@ -177,12 +165,9 @@ def main() -> int:
     if options.rivals:
         kinds, cuts = options.kinds.split(","), options.cuts.split(",")
         goals += bench_rivals(options.rounds, kinds, cuts)
-    print("\n| goal | ratio | limit | |\n|---|---|---|---|")
-    for goal in goals:
-        sign = "at least" if goal.at_least else "at most"
-        verdict = "met" if goal.is_met else "MISSED"
-        print(f"| {goal.name} | {goal.ratio:.2f} | {sign} {goal.limit:g} | {verdict} |")
-    return 1 if options.check and not all(goal.is_met for goal in goals) else 0
+    print()
+    is_met = told(goals)
+    return 1 if options.check and not is_met else 0
 
 
 if __name__ == "__main__":
