@@ -170,8 +170,10 @@ async def test_a_filter_stands_in_the_address_and_can_be_cleared(stage: Stage):
 async def test_the_first_page_shows_what_happens_without_a_reload(stage: Stage):
     async with stage.visit() as page:
         await page.goto("/")
+        await press(page, "j")
         turn_id = await stage.say("context_overflow", channel=120)
         await expect(page.get_by_role("link", name=turn_id)).to_be_visible()
+        await expect(page.locator("tbody tr").first).to_be_focused()  # in the new table, too
 
 
 async def test_what_is_paused_is_said_with_the_command_that_ends_it(stage: Stage):

@@ -6,7 +6,9 @@ for (const part of document.querySelectorAll("[data-live]")) {
   // The server renders and escapes the part with the template of the page itself.
   source.onmessage = (event) => {
     const atEnd = window.innerHeight + window.scrollY >= document.body.scrollHeight - 80;
+    const isOnRow = row >= 0 && part.contains(document.activeElement);
     part.innerHTML = event.data;
+    if (isOnRow) stand(row);
     if (atEnd && part.classList.contains("talk")) window.scrollTo(0, document.body.scrollHeight);
   };
   window.addEventListener("pagehide", () => source.close());
@@ -46,6 +48,15 @@ document.addEventListener("click", (event) => {
 });
 
 let row = -1;
+
+// Goes to a row of the tables by number.
+function stand(number) {
+  const rows = [...document.querySelectorAll("tbody tr")];
+  row = Math.min(rows.length - 1, Math.max(0, number));
+  if (!rows.length) return;
+  rows[row].tabIndex = -1;
+  rows[row].focus();
+}
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
   const pages = [...document.querySelectorAll("nav a")];
@@ -57,9 +68,7 @@ document.addEventListener("keydown", (event) => {
   } else if (pages[event.key - 1]) {
     location.href = pages[event.key - 1].href;
   } else if ((event.key === "j" || event.key === "k") && rows.length) {
-    row = Math.min(rows.length - 1, Math.max(0, row + (event.key === "j" ? 1 : -1)));
-    rows[row].tabIndex = -1;
-    rows[row].focus();
+    stand(row + (event.key === "j" ? 1 : -1));
   } else if (event.key === "Enter" && rows[row]) {
     const link = rows[row].querySelector("a");
     if (link) location.href = link.href;
