@@ -177,7 +177,7 @@ class Intake:
 
     async def _notice_or_turn(self, prompt: Prompt) -> str | None:
         is_called = is_addressed(prompt)
-        if prompt.from_bot or not (is_called or prompt.text.strip()):
+        if prompt.from_bot or not (is_called or prompt.text.strip() or prompt.attachments):
             return None
         place = place_of(prompt)
         settled = await self._choices.settle(place, turn_id_of(prompt))
@@ -191,7 +191,7 @@ class Intake:
         if not may_speak(settled, prompt):
             return await self._once(prompt, AGE_RESTRICTED)
         text = text_without_call(prompt.text, self._front.bot_id)
-        if not text:
+        if not text and not prompt.attachments:
             return await self._once(prompt, EMPTY_PROMPT)
         paced = await self._pace.ask(prompt.user_id, turn_id_of(prompt), is_late=prompt.backfilled)
         if paced is not Paced.TAKEN:

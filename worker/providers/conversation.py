@@ -159,10 +159,15 @@ def _asked(
             continue
         is_last = number == count - 1
         said, blocks = _parts(message)
+        attached = [*blocks, *(_attached(reading.attachments, files) if is_last else ())]
+        if is_last and not said and not attached:
+            # A picture alone is a prompt; of one that cannot be fetched its name is left.
+            said = "\n".join(_mark_of(one) for one in reading.attachments)
         text = "\n".join(part for part in (quote if is_last else "", said) if part)
         text = _named(reading.author, text)
-        attached = [*blocks, *(_attached(reading.attachments, files) if is_last else ())]
-        content: str | list[ContentBlock] = [TextBlock(text=text), *attached] if attached else text
+        # Anthropic refuses an empty text beside a picture.
+        parts = [TextBlock(text=text)] if text.strip() else []
+        content: str | list[ContentBlock] = [*parts, *attached] if attached else text
         messages.append(msgspec.structs.replace(message, content=content))
     return messages
 

@@ -32,14 +32,14 @@ async def _nobody(event: object) -> None:
 
 
 def connection_to(
-    discord: FakeDiscord, sleep: Sleep = asyncio.sleep
+    discord: FakeDiscord, sleep: Sleep = asyncio.sleep, *, reads_all: bool = False
 ) -> DiscordConnection:
     async def unread(moved: object) -> list[hikari.Message]:
         del moved
         return []
 
     listener = Incoming(MemoryMarks(), (), bot_id=lambda: discord.bot.id, fetch=unread)
-    options = DiscordOptions(token=discord.token, rest_url=discord.rest_url)
+    options = DiscordOptions(token=discord.token, rest_url=discord.rest_url, reads_all=reads_all)
     return DiscordConnection(options, Alone(), listener, on_interaction=_nobody, sleep=sleep)
 
 
@@ -77,3 +77,17 @@ async def test_a_stop_while_the_bot_connects_is_obeyed(discord, steps: int):
     await asyncio.wait({opening}, timeout=5)
     assert opening.cancelled() or was_open
     await connection.close()
+
+
+GUILDS, GUILD_MESSAGES, DIRECT_MESSAGES, MESSAGE_CONTENT = 1 << 0, 1 << 9, 1 << 12, 1 << 15
+
+
+@pytest.mark.parametrize("reads_all", [False, True])
+async def test_no_intent_is_asked_for_but_what_is_needed(discord, reads_all):
+    discord.sockets.allows_privileged = True
+    connection = connection_to(discord, reads_all=reads_all)
+    await connection.open()
+    (session,) = discord.sockets.sessions.values()
+    await connection.close()
+    needed = GUILDS | GUILD_MESSAGES | DIRECT_MESSAGES
+    assert session.intents == needed | (MESSAGE_CONTENT if reads_all else 0)

@@ -13,6 +13,7 @@ from gateway.telling import DECLINE_WAITS_S, Answer
 from gateway.typist import Typist
 from shared.configuration.choices import Access, Place, Settled, Speak
 from shared.errors import RequestTooLarge, StoreUnavailable
+from shared.history import Attachment
 from shared.i18n import load_texts
 from shared.segments import DeliveryMode
 from shared.turns import FollowUp, Front, Lanes, Target, TurnRequest
@@ -345,6 +346,25 @@ async def test_a_message_to_nobody_is_answered_where_the_bot_always_speaks(front
     expected = ["m10"] if speak is Speak.ALWAYS else []
     assert [request.turn_id for request in admissions.requests] == expected
     assert front.shown(7) == []
+
+
+PICTURE = Attachment(id=3, name="cat.png", url="https://cdn/cat.png", mime_type="image/png")
+
+
+@pytest.mark.parametrize("speak", Speak)
+async def test_a_file_without_a_word_is_a_prompt_where_words_would_be_one(front, speak):
+    admissions = Admissions()
+    facts: dict[str, Any] = {**GUILD, "attachments": (PICTURE,)}
+    await take(
+        admissions,
+        prompt(**facts | {"text": "<@0>", "mentions_bot": True}),
+        prompt(**facts | {"text": "", "mentions_bot": False, "message_id": 11}),
+        front=front,
+        fixed=Fixed(Settled(target=TARGET, speak=speak)),
+    )
+    expected = ["m10", "m11"] if speak is Speak.ALWAYS else ["m10"]
+    assert [request.turn_id for request in admissions.requests] == expected
+    assert all(one.reading and one.reading.attachments for one in admissions.requests)
 
 
 REFUSED = {

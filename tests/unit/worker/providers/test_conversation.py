@@ -155,11 +155,32 @@ def test_what_is_answered_and_does_not_fit_leaves_room_for_what_does():
     assert ("short" in text, "newest" in text, "y" * 1_000 in text) == (True, True, False)
 
 
+PICTURE = ImageBlock(data="aGk=", mime_type="image/png")
+
+
 def test_a_file_that_nobody_fetched_is_left_out():
     reading = Reading(before=9, attachments=(Attachment(id=5, name="a.txt", url="https://a"),))
     request = msgspec.structs.replace(turn(), reading=reading)
     (message,) = conversed(request, [], Files(), max_tokens=100).messages
     assert "a.txt" not in str(message.content)
+
+
+@pytest.mark.parametrize(
+    ("author", "files", "content"),
+    [
+        ("", Files(images={5: PICTURE}), [PICTURE]),
+        ("Ann", Files(images={5: PICTURE}), [TextBlock(text="Ann: "), PICTURE]),
+        ("", Files(), "[Picture a.png]"),
+    ],
+    ids=["in private", "among people", "it could not be fetched"],
+)
+def test_a_picture_alone_is_a_prompt_without_an_empty_text(author, files, content):
+    file = Attachment(id=5, name="a.png", url="https://a", mime_type="image/png")
+    reading = Reading(before=9, attachments=(file,), author=author)
+    silent = [Message(role=Role.USER, content="")]
+    request = msgspec.structs.replace(turn(), reading=reading, messages=silent)
+    (message,) = conversed(request, [], files, max_tokens=100).messages
+    assert message.content == content
 
 
 def test_blocks_weigh_what_they_hold_and_a_picture_much():
