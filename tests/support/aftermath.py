@@ -97,7 +97,9 @@ async def _story(scene: Scene, prompt: Prompt) -> TurnStory:
         return story
     story.state, story.crashes = record.state, record.crashes
     story.cause = getattr(record.event, "cause", None)
-    story.is_replayable = await records.request(prompt.turn_id) is not None
+    story.is_replayable = (
+        not prompt.is_readable or await records.request(prompt.turn_id) is not None
+    )
     story.rows = await rows_of(scene, prompt.turn_id, story.cause)
     return story
 

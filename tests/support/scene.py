@@ -50,6 +50,8 @@ class Prompt:
         self.may_end = frozenset({TurnState.DONE})
         self.is_echoed = True
         """The reply is the prompt's own text."""
+        self.is_readable = True
+        """This version understands what was asked, so that it can be replayed."""
 
 
 class Scene:

@@ -2,11 +2,14 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 
+import msgspec
 import pytest
 
+from shared.edges.redis import within
 from shared.turns import TurnState
-from tests.support.scene import Scene
+from tests.support.scene import Prompt, Scene
 from tests.support.staging import Setting, fault
 
 EXPIRING = Setting(workers=2, gateways=1, settings=(("TURN_DEADLINE_S", "12"),))
@@ -34,6 +37,44 @@ async def test_a_turn_is_stopped(scene: Scene, moment: str):
         await scene.until_state(prompt, TurnState.QUEUED, TurnState.RUNNING)
     assert await scene.house.queue.cancel(prompt.turn_id) == word
     await scene.until_state(second, TurnState.DONE, TurnState.CANCELLED)
+
+
+Change = Callable[[bytes], bytes]
+UNREADABLE: dict[str, Change] = {
+    "no JSON": lambda request: b"\x80\x04\x95 no JSON",
+    "cut off": lambda request: request[:-20],
+    "of a version to come": lambda request: request.replace(b"{", b'{"version":99,', 1),
+    "of another shape": lambda request: msgspec.json.encode(
+        msgspec.json.decode(request) | {"messages": "text where a list was"}
+    ),
+}
+"""What another version may have put into the queue."""
+
+
+async def ask_as(scene: Scene, change: Change) -> Prompt:
+    """A turn whose request is written as another version writes it."""
+    prompt = await scene.admit("echo@60")
+    key, redis = scene.house.keys.turn(prompt.turn_id), scene.house.redis
+    request: bytes = await within(redis.hget(key, "request"))
+    await within(redis.hset(key, "request", change(request)))
+    return prompt
+
+
+@fault("F37")
+async def test_requests_that_nobody_can_read(scene: Scene):
+    """Four requests of other versions wait: each ends with a row and a notice, and nobody dies."""
+    async with scene.stopped(*scene.house.workers):
+        for change in UNREADABLE.values():
+            prompt = await ask_as(scene, change)
+            prompt.may_end = frozenset({TurnState.FAILED})
+            prompt.is_echoed = prompt.is_readable = False
+        newer = await ask_as(
+            scene, lambda request: request.replace(b"{", b'{"of_a_later_version":{"deep":[1]},', 1)
+        )
+    await scene.until_shown(newer, 3)
+    await scene.quiet()
+    for prompt in scene.prompts[:-1]:
+        assert len(await scene.talk.shown(prompt.channel)) == 1
 
 
 @fault("F35", on=EXPIRING)
