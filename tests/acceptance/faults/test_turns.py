@@ -56,7 +56,7 @@ async def ask_as(scene: Scene, change: Change) -> Prompt:
     prompt = await scene.admit("echo@60")
     key, redis = scene.house.keys.turn(prompt.turn_id), scene.house.redis
     request: bytes = await within(redis.hget(key, "request"))
-    await within(redis.hset(key, "request", change(request)))
+    await within(redis.hset(key, mapping={"request": change(request)}))
     return prompt
 
 
