@@ -91,11 +91,12 @@ def replay(
 ) -> None:
     """Runs failed turns again; each is delivered as a reply to its prompt, once.
 
-    Give ids, or filters that choose among the failed turns of the last three days. Running the
-    command again does nothing twice: a turn that was replayed says as which. What filters choose is
-    left out while its cause still fails, and where its person was answered since. A replay that
-    fails is a failed turn of its own (l7.2), with its own error. Ends with 1 when a turn that was
-    named cannot be replayed, or, with --wait, when a replay failed again.
+    Give ids, or filters that choose among the failed turns of the last three days: the oldest that
+    were not run again. Running the command again does nothing twice: a turn that is named and was
+    replayed says as which. What filters choose is left out while its cause still fails, and where
+    its person was answered since. A replay that fails is a failed turn of its own (l7.2), with its
+    own error. Ends with 1 when a turn that was named cannot be replayed, or, with --wait, when a
+    replay failed again.
     """
     if recorded:
         print_recorded(_only(ids), attempt, _change(replace), diff, output)
@@ -124,7 +125,7 @@ def replay(
             replays = replays_of(link)
             names, known = list(dict.fromkeys(ids or ())), None
             if not names:
-                records = await replays.failed(await narrowed(wanted), limit)
+                records = await _owed(replays, wanted, limit)
                 names, known = [one.turn_id for one in records], await _evidence(records)
             seen = [await replays.examine(name, change, known) for name in names]
             if is_dry:
@@ -146,6 +147,16 @@ def replays_of(link: Fleet) -> Replays:
         CredentialStore(link.redis, link.keys),
         refresher(link.settings),
     )
+
+
+async def _owed(replays: Replays, wanted: FailedFilter, limit: int) -> list[TurnRecord]:
+    """The oldest failed turns that filters choose; says what is left out of them."""
+    found, replayed = await replays.owed(await narrowed(wanted))
+    if replayed:
+        say(f"Run again before: {replayed}.")
+    if len(found) > limit:
+        say(f"More match: {len(found) - limit}. --limit takes more at once.")
+    return found[:limit]
 
 
 async def _evidence(records: Sequence[TurnRecord]) -> Evidence | None:

@@ -56,23 +56,24 @@ async def replay_cause(request: Request) -> Response:
     if found is None:
         raise HTTPException(404, f"There is no cause {name}.")
     change = Change(model=str(form.get("model") or "") or None, anyway=bool(form.get("anyway")))
-    seen = await examined(desk, found, change)
-    ready = [one for one in seen if one.reason is None]
+    owed = await examined(desk, found, change, enough=AT_ONCE)
     rows = []
-    for number, candidate in enumerate(ready[:AT_ONCE]):
+    for number, candidate in enumerate(owed.ready[:AT_ONCE]):
         # The queue keeps the pace: the page need not wait for it.
         result = await admitted(desk.replays, candidate, wait_s=number * PACE_S)
         rows.append(_outcome(candidate, result))
-    rows += [_outcome(one, one.reason.value) for one in seen if one.reason is not None]
-    facts = {"cause": found, "results": rows, "left": max(0, len(ready) - AT_ONCE)}
+    taken = sum(1 for row in rows if row["new_id"])
+    rows += [_outcome(one, one.reason.value) for one in owed.seen if one.reason is not None]
+    left = max(0, len(owed.ready) - AT_ONCE) + owed.more
+    facts = {"cause": found, "results": rows, "taken": taken, "left": left}
+    facts |= {"replayed": owed.replayed}
     return page(request, "replayed.html", facts)
 
 
 def _outcome(candidate: Candidate, result: str) -> dict[str, str]:
-    is_taken = result in _TAKEN
     return {
         "turn_id": candidate.turn_id,
-        "new_id": candidate.new_id if is_taken else "",
+        "new_id": candidate.new_id if result in _TAKEN else "",
         "result": result,
         "why": candidate.why,
     }

@@ -16,8 +16,8 @@ from ops.console.asking import ROWS, errors_wanted, otherwise, since_of
 from ops.console.desk import Desk, desk_of
 from ops.console.render import page
 from ops.console.turns import turn_row
-from ops.replay.evidence import Evidence, evidence
-from ops.replay.turns import Candidate, Change, FailedFilter
+from ops.replay.evidence import evidence
+from ops.replay.turns import Candidate, Change, FailedFilter, Reason
 from ops.triage.attempts import turns_of
 from ops.triage.causes import Bar, cause_of, facets, hourly, top_causes
 from ops.triage.errors import CauseRecord, ErrorFilter, error_detail, find_error, list_errors
@@ -28,6 +28,9 @@ from shared.lifetimes import FAILED_TTL_MS
 KEPT: Final = timedelta(milliseconds=FAILED_TTL_MS)
 REPLAYABLE_ROWS: Final = 50
 """Failed turns of a cause that a dry run looks at: the page must be quick."""
+LOOKED_AT: Final = 1_000
+"""As many at most before some are replayed, where the others cannot be: a few seconds."""
+SHOWN_TURNS: Final = 10
 
 
 async def causes(request: Request) -> Response:
@@ -60,8 +63,9 @@ async def cause_facts(desk: Desk, found: CauseRecord, since: datetime) -> dict[s
     name, moment = found.group_hash, datetime.now(UTC)
     where = await facets(desk.database, name, since)
     errors = await list_errors(desk.database, ErrorFilter(since=since, cause=name, limit=20))
-    seen = await examined(desk, found, Change())
-    replayable = [one.turn_id for one in seen if one.reason is None]
+    owed = await examined(desk, found, Change())
+    group = FailedFilter(among=await turns_of(desk.database, name, moment - KEPT))
+    latest = (await desk.replays.failed(group, SHOWN_TURNS))[::-1]
     common = Common(
         group_hash=name,
         provider=_only(where["provider"]),
@@ -69,27 +73,52 @@ async def cause_facts(desk: Desk, found: CauseRecord, since: datetime) -> dict[s
         key_id=_only(where["key_id"]),
         guild_id=int(_only(where["guild_id"]) or 0) or None,
     )
-    turn_id = next((one.turn_id for one in reversed(seen)), None)
+    turn_id = next((one.turn_id for one in latest), None)
     return {
         "cause": found,
         "hours": (await hourly(desk.database, [name], moment))[name],
         "facets": where,
         "steps": steps_for(found.error_type, common, turn_id),
         "errors": errors,
-        "turns": [turn_row(one.record) for one in reversed(seen) if one.record][:10],
-        "replay": _counted(seen),
-        "replayable": replayable,
+        "turns": [turn_row(one) for one in latest],
+        "replay": _counted(owed),
+        "replayable": [one.turn_id for one in owed.ready],
     }
 
 
-async def examined(desk: Desk, found: CauseRecord, change: Change) -> list[Candidate]:
-    """The failed turns of a cause, the oldest first, and whether they can be replayed."""
+class Owed(msgspec.Struct, frozen=True, kw_only=True):
+    """The failed turns of a cause: those that were looked at, and how many others there are.
+
+    `seen` are the oldest that were not run again; `more` of these were not looked at; `replayed`
+    were run again before.
+    """
+
+    seen: list[Candidate]
+    more: int
+    replayed: int
+
+    @property
+    def ready(self) -> list[Candidate]:
+        """Those that can be replayed."""
+        return [one for one in self.seen if one.reason is None]
+
+
+async def examined(desk: Desk, found: CauseRecord, change: Change, *, enough: int = 0) -> Owed:
+    """Looks at the failed turns of a cause, until `enough` that can be replayed are found."""
     moment = datetime.now(UTC)
     group = await turns_of(desk.database, found.group_hash, moment - KEPT)
-    wanted = FailedFilter(among=group)
-    records = await desk.replays.failed(wanted, REPLAYABLE_ROWS)
-    known = await evidence(desk.database, records, moment) if records else Evidence()
-    return [await desk.replays.examine(one.turn_id, change, known) for one in records]
+    records, replayed = await desk.replays.owed(FailedFilter(among=group))
+    seen: list[Candidate] = []
+    ready = 0
+    for start in range(0, min(len(records), LOOKED_AT), REPLAYABLE_ROWS):
+        part = records[start : start + REPLAYABLE_ROWS]
+        known = await evidence(desk.database, part, moment)
+        looked = [await desk.replays.examine(one.turn_id, change, known) for one in part]
+        seen += looked
+        ready += sum(one.reason is None for one in looked)
+        if ready >= enough:
+            break
+    return Owed(seen=seen, more=len(records) - len(seen), replayed=replayed)
 
 
 async def errors(request: Request) -> Response:
@@ -134,9 +163,11 @@ def _only(bars: Sequence[Bar]) -> str | None:
     return bars[0].value if len(bars) == 1 and bars[0].value != "none" else None
 
 
-def _counted(seen: Sequence[Candidate]) -> dict[str, int]:
+def _counted(owed: Owed) -> dict[str, int]:
+    """How many turns there are of each kind, for a person."""
     counts: dict[str, int] = {}
-    for one in seen:
+    for one in owed.seen:
         word = one.reason.value if one.reason else "can be replayed"
         counts[word] = counts.get(word, 0) + 1
-    return counts
+    more = {"younger ones": owed.more, Reason.REPLAYED.value: owed.replayed}
+    return counts | {word: count for word, count in more.items() if count}

@@ -160,6 +160,20 @@ class Replays:
                 break
         return found[::-1]
 
+    async def owed(self, wanted: FailedFilter) -> tuple[list[TurnRecord], int]:
+        """The failed turns that match and were not run again, the oldest first.
+
+        Returns:
+            All of them, and how many others were run again.
+        """
+        found, replayed = [], 0
+        async for record in self.latest(wanted):
+            if await self._records.was_admitted(next_generation(record.turn_id)):
+                replayed += 1
+            else:
+                found.append(record)
+        return found[::-1], replayed
+
     async def latest(self, wanted: FailedFilter) -> AsyncIterator[TurnRecord]:
         """The failed turns that match, the latest first."""
         async for record in self._records.failed(since_ms=wanted.since_ms):

@@ -140,10 +140,11 @@ async def test_a_cause_is_resolved_and_its_turns_replayed_once(stage: Stage):
         await expect(page.locator("h1")).to_contain_text("resolved")
         await expect(page.get_by_text("new key")).to_be_visible()
         await expect(page.locator(".tiles li", has_text="can be replayed")).to_contain_text("3")
-        for count in (3, 0):
+        for count, before in ((3, ""), (0, "Before: 3.")):
             await page.get_by_label("another model").fill("plain")
             await page.get_by_role("button", name="Replay").click()
-            await expect(page.locator(".lead")).to_contain_text(f"{count} of 3 turns run again")
+            await expect(page.locator(".lead")).to_contain_text(f"Run again now: {count}.")
+            await expect(page.locator(".lead")).to_contain_text(before)
             await picture(page, f"replayed-{count}")
             await page.get_by_role("link", name="Back to the cause").click()
         async with asyncio.timeout(LIMIT_S):

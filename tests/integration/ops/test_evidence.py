@@ -181,7 +181,8 @@ def test_the_command_lists_and_leaves_out(server: RedisServer, tmp_path: Path):
         (("--dry-run", "--anyway"), "would be replayed"),
         (("--yes",), "cause still open"),
         (("--yes", "--anyway"), "accepted"),
-        (("--yes", "--anyway"), "already replayed"),
     ):
         assert json.loads(turnfleet(*replay, *more).stdout)[0]["result"] == result
+    again = turnfleet(*replay, "--yes", "--anyway")
+    assert (json.loads(again.stdout), "Run again before: 1." in again.stderr) == ([], True)
     assert json.loads(turnfleet("turns", "list", "--replayable", "-o", "json").stdout) == []

@@ -207,12 +207,35 @@ def test_the_command_shows_first_then_does_it_once(server: RedisServer, tmp_path
     assert dry.exit_code == 0
     assert [row["eligible"] for row in json.loads(dry.stdout)] == [True, False]
     assert "1 of 2 would be replayed" in dry.stderr
-    for result in ("accepted", "already replayed"):
+    for results, before in (
+        (["accepted", "refused by the model"], ""),
+        (["refused by the model"], "Run again before: 1."),
+    ):
         done = turnfleet(*words, "--yes")
-        first, second = json.loads(done.stdout)
-        assert (first["result"], second["result"]) == (result, "refused by the model")
+        assert [row["result"] for row in json.loads(done.stdout)] == results
+        assert before in done.stderr
     assert turnfleet("turns", "replay", "m404", "--yes").exit_code == Exit.MISSING
     assert turnfleet("turns", "replay", "m2", "--yes").exit_code == Exit.FAILED
+
+
+def test_a_large_outage_is_replayed_part_by_part_the_oldest_first(
+    server: RedisServer, tmp_path: Path
+):
+    async def prepare() -> None:
+        stage = Stage(server.url, "outage")
+        for number in range(1, 8):
+            await stage.end(f"m{number}")
+        await stage.redis.aclose()
+
+    asyncio.run(prepare())
+    turnfleet = Command(tmp_path, {"redis_url": server.url, "cell": "outage"})
+    words = ("turns", "replay", "--cause", "overloaded", "--rate", "1000/s", "--limit", "3")
+    for ids, more in ((["m1", "m2", "m3"], 4), (["m4", "m5", "m6"], 1), (["m7"], 0)):
+        done = turnfleet(*words, "--yes", "-o", "json")
+        rows = json.loads(done.stdout)
+        assert [row["turn_id"] for row in rows] == ids
+        assert {row["result"] for row in rows} == {"accepted"}
+        assert (f"More match: {more}." in done.stderr) == bool(more)
 
 
 def test_a_group_of_failures_is_replayed_and_not_another_with_the_same_cause(
