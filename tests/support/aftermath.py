@@ -36,8 +36,9 @@ LASTING = tuple(
 """What `shared.keys` says of itself that it has none."""
 
 
-BUTTON_S = 10.0
-"""How long a button may outlive its reply, once Discord takes requests again."""
+BUTTON_S = 45.0
+"""How long a button may outlive its reply once all is quiet: it is asked for again after 1, 3, 8, 18
+and 38 s where the bot was busy."""
 
 
 async def history_of(scene: Scene) -> History:
