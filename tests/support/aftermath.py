@@ -37,8 +37,8 @@ LASTING = tuple(
 
 
 BUTTON_S = 45.0
-"""How long a button may outlive its reply once all is quiet: it is asked for again after 1, 3, 8, 18
-and 38 s where the bot was busy."""
+"""How long a button may outlive its reply once all is quiet: where the bot was busy, it is asked
+for again after 1, 3, 8, 18 and 38 s."""
 
 
 async def history_of(scene: Scene) -> History:

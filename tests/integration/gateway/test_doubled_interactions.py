@@ -5,8 +5,7 @@ import asyncio
 from gateway.asks import Answers, Ask, AskKind
 from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_connection import DiscordOptions
-from gateway.interactions.desk import Desk
-from gateway.interactions.entries import Entry
+from gateway.interactions.desk import Desk, Entry
 from shared.i18n import load_texts
 from tests.support.discord import MemoryMarks, running_discord
 
