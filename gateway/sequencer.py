@@ -192,6 +192,17 @@ class TurnSequencer:
                     assert_never(envelope.event)
         return None if self._head == before else self._patch()
 
+    def postpone(self, patch: Patch) -> bool:
+        """Whether what `feed` changed can be journaled with the intent that follows it at once.
+
+        It can where the next step is a post that nobody began: nothing is done before its intent.
+        """
+        step = self.step()
+        if not isinstance(step, Post) or step.since_ms is not None or patch.before is None:
+            return False
+        self._journaled = patch.before
+        return True
+
     def step(self) -> Step | None:
         """The next thing to do in the channel; None when the envelope is finished."""
         goal = self._goal

@@ -42,13 +42,19 @@ class Lane:
     Attributes:
         waited_s: how long its last message took.
         is_pressed: nothing more is read until something is shown, so nobody may wait for more.
+        acked: envelopes that were acknowledged with their receipt.
     """
 
     def __init__(self) -> None:
         self.waiting: deque[Envelope] = deque()
         self.waited_s = 0.0
         self.is_pressed = False
+        self.acked: frozenset[str] = frozenset()
         self._grown = asyncio.Event()
+
+    def first(self, count: int) -> tuple[str, ...]:
+        """The names of so many envelopes."""
+        return tuple(self.waiting[at].entry_id for at in range(count))
 
     def append(self, envelope: Envelope) -> None:
         """Takes an envelope to the end."""

@@ -89,7 +89,10 @@ class Lanes:
         while lane.waiting:
             for _ in range(await self._turns.show(lane)):
                 entry_id = lane.waiting[0].entry_id
-                await self._turns.stored(lambda: self._source.ack(entry_id))  # noqa: B023 -- awaited here
+                if entry_id in lane.acked:
+                    self._source.acked(entry_id)
+                else:
+                    await self._turns.stored(lambda: self._source.ack(entry_id))  # noqa: B023 -- awaited here
                 lane.waiting.popleft()
                 self._held.discard(entry_id)
         del self._lanes[channel_id]

@@ -42,6 +42,10 @@ class EnvelopeSource(Protocol):
         """Acknowledges an envelope and removes it from the stream."""
         ...
 
+    def acked(self, entry_id: str) -> None:
+        """Notes that the journal acknowledged an envelope with its receipt."""
+        ...
+
 
 class Leadership(Protocol):
     """The lease that makes this gateway the one that delivers a partition."""
@@ -73,8 +77,18 @@ class Journal(Protocol):
         """The record of a turn, None if it was never delivered to."""
         ...
 
-    async def write(self, turn_id: str, patch: Patch, armed: Armed | None = None) -> Written:
-        """Writes a patch in one step, with the buttons that the reply ends with."""
+    async def write(
+        self,
+        turn_id: str,
+        patch: Patch,
+        armed: Armed | None = None,
+        *,
+        shown: tuple[str, ...] = (),
+    ) -> Written:
+        """Writes a patch in one step, with the buttons that the reply ends with.
+
+        In the same step it acknowledges the envelopes `shown`, which the patch says are shown.
+        """
         ...
 
     async def armed(self) -> list[Armed]:

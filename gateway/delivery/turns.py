@@ -126,7 +126,7 @@ class TurnDelivery:
         if turn.is_closed:
             # A repetition. When the server forgot that the turn had ended, a worker answers it once
             # more; who leads after us must know better, too.
-            await self._write(turn, envelope, turn.whole())
+            await self._end(turn, lane, turn.whole(), lane.first(1))
             return 1
         if self._is_blocked(envelope):
             await self._write(turn, envelope, turn.abandon())
@@ -142,9 +142,11 @@ class TurnDelivery:
             is_partial=run.is_partial,
             may_go_on=carries(self._around, lane.waiting),
         )
+        shown = lane.first(run.count)
         if patch is not None:
             self._log_unknown_notes(envelope)
-            await self._write(turn, envelope, patch)
+            if not turn.postpone(patch):
+                await self._end(turn, lane, patch, shown)
         if turn.is_busy and turn.has_gap:
             await self._report(
                 envelope,
@@ -159,10 +161,20 @@ class TurnDelivery:
             step = turn.step()
             if step is None:
                 break
-            await self._take(turn, step, envelope, has_permit=has_permit)
+            patch = await self._take(turn, step, envelope, has_permit=has_permit)
+            if patch is not None:
+                await self._end(turn, lane, patch, shown)
             has_permit = False
         lane.waited_s = self._around.clock.now_s() - started_s
         return run.count
+
+    async def _end(
+        self, turn: TurnSequencer, lane: Lane, patch: Patch, shown: tuple[str, ...]
+    ) -> None:
+        """Writes what has become of a step; with the last one its envelopes are acknowledged."""
+        ended = () if turn.is_busy else shown
+        await self._write(turn, lane.waiting[0], patch, shown=ended)
+        lane.acked = frozenset(ended)
 
     def _is_stale(self, turn: TurnSequencer, lane: Lane) -> bool:
         """A preview that something newer follows, or that is beyond the cap of messages.
@@ -217,7 +229,8 @@ class TurnDelivery:
 
     async def _take(
         self, turn: TurnSequencer, step: Step, envelope: Envelope, *, has_permit: bool
-    ) -> None:
+    ) -> Patch | None:
+        """Does a step and what its outcome asks for; what is left to be written of it."""
         now_s = self._around.clock.now_s()
         await self._write(turn, envelope, turn.intent(step, int(now_s * 1000)))
         letter = Letter(
@@ -256,7 +269,8 @@ class TurnDelivery:
                         message="the front does not accept a text of this reply",
                         outcome=outcome,
                     )
-                await self._write(turn, envelope, turn.settle(step, outcome))
+                return turn.settle(step, outcome)
+        return None
 
     def _others(self, turn: TurnSequencer, step: Step, outcome: Refused) -> tuple[Piece, ...]:
         """What to show instead of a piece that was refused; nothing where that is of no use."""
@@ -319,20 +333,29 @@ class TurnDelivery:
         )
         await self._around.reporter.report(report)
 
-    async def _write(self, turn: TurnSequencer, envelope: Envelope, patch: Patch | None) -> None:
+    async def _write(
+        self,
+        turn: TurnSequencer,
+        envelope: Envelope,
+        patch: Patch | None,
+        *,
+        shown: tuple[str, ...] = (),
+    ) -> None:
         if patch is None:
             return
         turn_id, armed = envelope.turn_id, None
         if patch.armed:
             armed = Armed(turn_id=turn_id, route=envelope.route, message_ids=patch.armed)
-        written = await self.stored(lambda: self._journal.write(turn_id, patch, armed))
+        written = await self.stored(lambda: self._journal.write(turn_id, patch, armed, shown=shown))
         if written is Written.FENCED and await self.stored(self._lease.keep):
             # A server without memory knew of no leader. Nobody else led: what is known here holds.
             written = Written.FORGOTTEN
         if written is Written.FORGOTTEN:
             logger.warning("delivery.journal_forgotten", extra={"turn_id": turn_id})
             whole = turn.whole()
-            written = await self.stored(lambda: self._journal.write(turn_id, whole, armed))
+            written = await self.stored(
+                lambda: self._journal.write(turn_id, whole, armed, shown=shown)
+            )
         if written is not Written.DONE:
             raise LeaseLost
         if armed is not None:

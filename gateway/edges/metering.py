@@ -61,5 +61,9 @@ class MeteredSource(StreamSource):
     async def ack(self, entry_id: str) -> None:
         """Acknowledges an envelope and removes it from the stream."""
         await super().ack(entry_id)
+        self.acked(entry_id)
+
+    def acked(self, entry_id: str) -> None:
+        """An envelope was acknowledged, on its own or with its receipt."""
         began_ms = int(entry_id.partition("-")[0])
         self._metrics.observe(DELIVERY_LAG, max(0.0, time.time() - began_ms / 1000))

@@ -57,6 +57,7 @@ class RedisJournal:
         self._keys = keys
         self._leaders = [keys.leader(partition), keys.last_leader(partition)]
         self._armed = keys.armed(partition)
+        self._stream = keys.out(partition)
         self._owner = owner
         self._write = Script(redis, "journal")
 
@@ -75,8 +76,15 @@ class RedisJournal:
         except msgspec.DecodeError as exc:
             raise WireError(f"the journal of {turn_id} cannot be read: {exc}") from exc
 
-    async def write(self, turn_id: str, patch: Patch, armed: Armed | None = None) -> Written:
-        """Writes a patch in one step, with the buttons that the reply ends with."""
+    async def write(
+        self,
+        turn_id: str,
+        patch: Patch,
+        armed: Armed | None = None,
+        *,
+        shown: tuple[str, ...] = (),
+    ) -> Written:
+        """Writes a patch in one step, with buttons that are left, and acknowledges what it ends."""
         args: list[str | bytes | int] = [
             self._owner,
             JOURNAL_TTL_MS,
@@ -85,11 +93,12 @@ class RedisJournal:
             turn_id,
             b"" if armed is None else encode_json(armed),
             len(patch.put),
+            len(patch.drop),
         ]
         for number, slot in patch.put:
             args += [number, encode_json(slot)]
-        args += patch.drop
-        keys = [self._keys.journal(turn_id), *self._leaders, self._armed]
+        args += [*patch.drop, *shown]
+        keys = [self._keys.journal(turn_id), *self._leaders, self._armed, self._stream]
         answer: bytes = await within(self._write(keys, args))
         return Written(answer.decode())
 
@@ -144,6 +153,9 @@ class StreamSource:
     async def ack(self, entry_id: str) -> None:
         """Acknowledges an envelope and removes it from the stream."""
         await self._reader.ack([entry_id])
+
+    def acked(self, entry_id: str) -> None:
+        """An envelope was acknowledged with its receipt."""
 
 
 class GatewayFleet:

@@ -192,6 +192,7 @@ class MemoryJournal:
         self.heads: dict[str, Patch] = {}
         self.slots: dict[str, dict[int, Slot]] = {}
         self.left: dict[str, Armed] = {}
+        self.source: MemorySource | None = None
         self.writes = 0
         self.absent = 0
         self.is_fenced = False
@@ -212,7 +213,14 @@ class MemoryJournal:
     async def disarmed(self, turn_id: str) -> None:
         self.left.pop(turn_id, None)
 
-    async def write(self, turn_id: str, patch: Patch, armed: Armed | None = None) -> Written:
+    async def write(
+        self,
+        turn_id: str,
+        patch: Patch,
+        armed: Armed | None = None,
+        *,
+        shown: tuple[str, ...] = (),
+    ) -> Written:
         self._check()
         if self.is_fenced:
             return Written.FENCED
@@ -231,6 +239,9 @@ class MemoryJournal:
         slots.update(dict(patch.put))
         for number in patch.drop:
             slots.pop(number, None)
+        for entry_id in shown:
+            assert self.source is not None
+            self.source.entries.pop(entry_id, None)
         return Written.DONE
 
     def _check(self) -> None:
@@ -246,7 +257,6 @@ class MemorySource:
         self.entries: dict[str, Envelope] = {}
         self._unread: list[str] = []
         self._added = asyncio.Event()
-        self.acked: list[str] = []
 
     def add(self, *envelopes: Envelope) -> None:
         for envelope in envelopes:
@@ -271,7 +281,9 @@ class MemorySource:
 
     async def ack(self, entry_id: str) -> None:
         self.entries.pop(entry_id, None)
-        self.acked.append(entry_id)
+
+    def acked(self, entry_id: str) -> None:
+        assert entry_id not in self.entries
 
 
 class MemoryLease:

@@ -73,6 +73,7 @@ class Bench:
             max_messages=self.max_messages,
             shows_stop=self.shows_stop,
         )
+        self.journal.source = self.source
         return PartitionDelivery(
             0,
             source=self.source,

@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
 -- Writes a patch into the journal of a turn, for the gateway that leads its partition.
 --
--- KEYS: journal, lease of the partition, its last leader, its ended replies that still have buttons
+-- KEYS: journal, lease of the partition, its last leader, its ended replies that still have
+--       buttons, its out stream
 -- ARGV: owner, ttl ms, the head that was written last (JSON, '' for none, '*' replaces everything),
 --       head (JSON), turn id, what it ends with of buttons (JSON, '' for none), number of slots to
---       put, then slot and JSON of each, then slots to drop
+--       put, number of slots to drop, then slot and JSON of each to put, slots to drop, and entries
+--       of the stream that this acknowledges: they are shown, and the journal says so
 -- Answers: done; fenced: the lease is another's; forgotten: another head was written last, because
 --          the server lost its last moments, and slots with them
 -- Sent twice: the second finds its own head and writes the same.
@@ -22,8 +24,10 @@ if ARGV[6] ~= '' then
   redis.call('HSET', KEYS[4], ARGV[5], ARGV[6])
   redis.call('PEXPIRE', KEYS[4], ARGV[2])
 end
-local last = 7 + 2 * tonumber(ARGV[7])
-for i = 8, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
-for i = last + 1, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
+local last = 8 + 2 * tonumber(ARGV[7])
+for i = 9, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+local dropped = last + tonumber(ARGV[8])
+for i = last + 1, dropped do redis.call('HDEL', KEYS[1], ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
+for i = dropped + 1, #ARGV do redis.call('XDEL', KEYS[5], ARGV[i]) end
 return 'done'

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
+import msgspec
 import pytest
 from redis.asyncio import Redis
 
@@ -187,6 +188,24 @@ async def test_a_journal_that_forgot_is_written_anew(redis):
     whole = Patch(head=three, before=None, put=((0, slot(10)), (1, slot(11))))
     assert await journal.write("l1", whole) is Written.DONE
     assert await journal.read("l1") == JournalRecord(head=three, slots=(slot(10), slot(11)))
+
+
+async def test_a_receipt_acknowledges_what_it_ends_and_a_refused_one_nothing(redis):
+    await PartitionLease(redis, KEYS, 0, "a").take()
+    stream = KEYS.out(0)
+    first, second = [(await redis.xadd(stream, {"n": n})).decode() for n in (1, 2)]
+    patch = Patch(head=Head(attempt=1), before=Head(), put=((0, slot(10)),), drop=(7, 8))
+    for owner, before, said in (
+        ("b", Head(), Written.FENCED),
+        ("a", Head(seq=9), Written.FORGOTTEN),
+        ("a", Head(), Written.DONE),
+        ("a", Head(), Written.DONE),  # sent twice after a lost answer
+    ):
+        journal = RedisJournal(redis, KEYS, 0, owner)
+        changed = msgspec.structs.replace(patch, before=before)
+        assert await journal.write("l1", changed, shown=(first,)) is said
+        left = [name.decode() for name, _ in await redis.xrange(stream)]
+        assert left == ([second] if said is Written.DONE else [first, second])
 
 
 async def test_a_journal_that_cannot_be_read_is_an_error(redis):

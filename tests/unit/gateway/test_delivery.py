@@ -1,6 +1,7 @@
 """Delivery of a partition: order, journal, refusals, leases, over fakes of every port."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from gateway.delivery.channels import BLOCK_S
 from gateway.delivery.lanes import Pace
 from gateway.delivery.turns import DEADLINE_S
 from gateway.front import Refusal, Refused, Unavailable
-from gateway.steps import Armed, JournalRecord, Patch, Written
+from gateway.steps import JournalRecord, Written
 from shared.errors import ConfigError, StoreUnavailable, WireError
 from shared.segments import Envelope, SegmentKind
 from shared.turns import Front
@@ -309,8 +310,8 @@ async def test_a_leader_that_wakes_after_its_lease_rewrites_nothing(bench):
     await bench.deliver(text(1, "a"))
 
     class Stalled(MemoryJournal):
-        async def write(self, turn_id: str, patch: Patch, armed: Armed | None = None) -> Written:
-            written = await super().write(turn_id, patch, armed)
+        async def write(self, *args: Any, **more: Any) -> Written:
+            written = await super().write(*args, **more)
             bench.lease.is_certain = bench.lease.is_free = False
             return written
 
