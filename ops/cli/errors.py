@@ -10,25 +10,12 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from ops.cli import filters as by
 from ops.cli.errors_buried import buried
 from ops.cli.errors_export import export, forget
 from ops.cli.errors_import import import_
 from ops.cli.errors_top import rate, shortened, spikes_, top
 from ops.cli.exits import NotFound
-from ops.cli.filters import (
-    Category,
-    Cause,
-    Channel,
-    Containing,
-    Guild,
-    Key,
-    Model,
-    Provider,
-    Since,
-    Turn,
-    User,
-    Worker,
-)
 from ops.cli.output import (
     Output,
     OutputFormat,
@@ -83,18 +70,18 @@ Limit = Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="How many at most.
 
 @app.command("list")
 def list_(
-    since: Since = "24h",
-    cause: Cause = None,
-    category: Category = None,
-    guild: Guild = None,
-    channel: Channel = None,
-    user: User = None,
-    provider: Provider = None,
-    model: Model = None,
-    key: Key = None,
-    worker: Worker = None,
-    turn: Turn = None,
-    text: Containing = None,
+    since: by.Since = "24h",
+    cause: by.Cause = None,
+    category: by.Category = None,
+    guild: by.Guild = None,
+    channel: by.Channel = None,
+    user: by.User = None,
+    provider: by.Provider = None,
+    model: by.Model = None,
+    key: by.Key = None,
+    worker: by.Worker = None,
+    turn: by.Turn = None,
+    text: by.Containing = None,
     limit: Limit = 50,
     output: Output = OutputFormat.TABLE,
 ) -> None:

@@ -16,20 +16,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ops.cli.filters import (
-    Category,
-    Cause,
-    Channel,
-    Containing,
-    Guild,
-    Key,
-    Model,
-    Provider,
-    Since,
-    Turn,
-    User,
-    Worker,
-)
+from ops.cli import filters as by
 from ops.cli.output import OutputFormat, print_record, say
 from ops.cli.session import database, span
 from ops.cli.terminal import csv_cell
@@ -49,18 +36,18 @@ class ExportFormat(StrEnum):
 
 
 def export(
-    since: Since = "24h",
-    cause: Cause = None,
-    category: Category = None,
-    guild: Guild = None,
-    channel: Channel = None,
-    user: User = None,
-    provider: Provider = None,
-    model: Model = None,
-    key: Key = None,
-    worker: Worker = None,
-    turn: Turn = None,
-    text: Containing = None,
+    since: by.Since = "24h",
+    cause: by.Cause = None,
+    category: by.Category = None,
+    guild: by.Guild = None,
+    channel: by.Channel = None,
+    user: by.User = None,
+    provider: by.Provider = None,
+    model: by.Model = None,
+    key: by.Key = None,
+    worker: by.Worker = None,
+    turn: by.Turn = None,
+    text: by.Containing = None,
     form: Annotated[
         ExportFormat, typer.Option("--format", help="One JSON object a line, or CSV.")
     ] = ExportFormat.NDJSON,
