@@ -14,7 +14,7 @@ from gateway.delivery.partition import PartitionDelivery
 from gateway.delivery.surroundings import Surroundings
 from gateway.front import Button, Outcome, OutgoingFile, OutgoingMessage, Refusal, Refused
 from gateway.notices import REST_IN_FILE, Notices
-from gateway.steps import JournalRecord, Written
+from gateway.steps import Armed, JournalRecord, Written
 from shared.i18n import load_texts
 from shared.segments import Envelope, SegmentKind
 from shared.turns import Front
@@ -198,6 +198,9 @@ class GatedFront(MemoryFront):
     async def delete(self, channel_id: int, message_id: int) -> Outcome:
         return await self._gated(lambda: MemoryFront.delete(self, channel_id, message_id))
 
+    async def disarm(self, channel_id: int, message_id: int) -> Outcome:
+        return await self._gated(lambda: MemoryFront.disarm(self, channel_id, message_id))
+
     async def _gated(self, act: Callable[[], Awaitable[Outcome]]) -> Outcome:
         await self.gate()
         outcome = await act()
@@ -217,6 +220,15 @@ class GatedJournal(MemoryJournal):
         written = await super().write(*args, **more)
         await self.gate()
         return written
+
+    async def armed(self) -> list[Armed]:
+        await self.gate()
+        return await super().armed()
+
+    async def disarmed(self, turn_id: str) -> None:
+        await self.gate()
+        await super().disarmed(turn_id)
+        await self.gate()
 
 
 class GatedSource(MemorySource):
@@ -255,7 +267,7 @@ class Survivors:
             self.front, clock=clock, echoes=Echoes(), jitter=lambda: 1.0, budget=budget
         )
         around = Surroundings(
-            couriers={Front.LOCAL: courier},
+            couriers=dict.fromkeys(Front, courier),
             reporter=MemoryReporter(),
             fleet=self.fleet,
             typing=NoTyping(),
@@ -271,7 +283,7 @@ class Survivors:
         )
         stop = asyncio.Event()
         running = asyncio.ensure_future(partition.run(stop, drain_s=1.0))
-        while self.source.entries and not gate.reached.is_set():
+        while (self.source.entries or self.journal.left) and not gate.reached.is_set():
             await asyncio.sleep(0)
         if gate.reached.is_set():
             running.cancel()
@@ -315,3 +327,66 @@ async def test_a_gateway_killed_again_and_again_ends_all_the_same(name):
 def seen(world: Survivors) -> list[str]:
     shown = world.front.shown(7)
     return ["".join("".join(shown).split())] if world.case.merges else shown
+
+
+def in_discord(*envelopes: Envelope) -> list[Envelope]:
+    """The same, where a running reply can be stopped."""
+    return [
+        msgspec.structs.replace(one, route=msgspec.structs.replace(one.route, front=Front.DISCORD))
+        for one in envelopes
+    ]
+
+
+class SlowSource(GatedSource):
+    """Each envelope comes when the one before it is shown: so a model writes."""
+
+    def rewind(self) -> None:
+        self._given: set[str] = set()
+
+    async def read(self) -> list[Envelope]:
+        await asyncio.sleep(0)
+        if self._given & self.entries.keys():
+            return []
+        following = next(iter(self.entries.items()), None)
+        if following is None:
+            return []
+        self._given.add(following[0])
+        return [following[1]]
+
+
+ARMED = {
+    "plain": Case(
+        envelopes=in_discord(*(text(seq, str(seq)) for seq in range(1, 6)), done(5)),
+        expected=["1", "2", "3", "4", "5"],
+    ),
+    "a second attempt": Case(
+        envelopes=in_discord(
+            *(text(seq, str(seq)) for seq in range(1, 4)),
+            superseded(2),
+            *(text(seq, f"{seq}.2", attempt=2) for seq in range(1, 5)),
+            done(4, attempt=2),
+        ),
+        expected=["1.2", "2.2", "3.2", "4.2"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(ARMED))
+async def test_no_button_to_stop_it_outlives_a_reply_whoever_is_killed(name):
+    case, had_one = ARMED[name], False
+    for passes in count():
+        world = Survivors(case)
+        world.source = world.journal.source = SlowSource()
+        world.source.add(*case.envelopes)
+        first = Gate(passes)
+        async with asyncio.timeout(10):
+            await world.live(first)
+            had_one = had_one or any(one.buttons for one in world.front.messages(7))
+            if first.reached.is_set():
+                await world.live(Gate(10_000))
+        assert seen(world) == case.expected, f"killed at await {passes}"
+        left = [one.buttons for one in world.front.messages(7) if one.buttons]
+        assert (left, world.journal.left) == ([], {}), f"killed at await {passes}"
+        if not first.reached.is_set():
+            assert had_one
+            return
