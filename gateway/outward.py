@@ -9,6 +9,7 @@ import random
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -197,6 +198,12 @@ class Outward:
             return Boundless()
         return RequestBudget(shared.redis, shared.keys, bot_name(token), limit=limit)
 
+    def _note(self, status: int, scope: str, retry_after_s: float) -> None:
+        """An answer of Discord: what it refused is counted, and made again without a permit."""
+        self.refusals.note(status, scope)
+        if status == HTTPStatus.TOO_MANY_REQUESTS and isinstance(self._bucket, RequestBudget):
+            self._bucket.refused(scope, retry_after_s)
+
     def _fronts(self) -> dict[Front, ChannelFront]:
         shared, settings = self._shared, self._shared.settings
         local = LocalFront(
@@ -219,7 +226,7 @@ class Outward:
                     wanted=settings.discord_shards,
                 ),
                 budget=self._discord_budget,
-                on_answer=self.refusals.note,
+                on_answer=self._note,
             )
         elif settings.front != Front.LOCAL:
             raise ConfigError(f"TURNFLEET_FRONT={settings.front}: use local or discord")

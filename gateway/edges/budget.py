@@ -30,8 +30,18 @@ logger = logging.getLogger(__name__)
 
 WINDOW_MS: Final = 1_050
 """Discord's second, and what requests that were sent apart may come closer on their way."""
+WIDEN_MS: Final = 150
+"""What the window gets more where Discord has counted more than we did: requests came closer
+together than that on their way, as they do in a process that gets little of its machine."""
+MAX_WINDOW_MS: Final = 2_000
+NARROW_MS_PER_S: Final = 10
+"""How fast a window that was widened becomes what it was, while nothing is refused."""
 SMOOTH_S: Final = 2
 """A burst of a moment is no load: the rate is one of some seconds."""
+GLOBAL: Final = "global"
+"""The scope of a 429 that is about the bot as a whole."""
+MAX_REST_S: Final = 10.0
+"""The longest that nothing is permitted after a refusal: a real ban is counted by `refusals`."""
 MAX_ASKED: Final = 64
 """Permits of one question: more than a window's limit is not there to be had."""
 MAX_WAIT_S: Final = 1.0
@@ -64,6 +74,10 @@ class RequestBudget:
         self._load = 0.0
         self._load_s = 0.0
         self._wanted = 0
+        self._repeated = 0
+        self._rests_until_s = 0.0
+        self._wide_ms = WINDOW_MS
+        self._widened_s = 0.0
         self._order = count()
         self._waiting: list[tuple[Rank, int, asyncio.Future[None]]] = []
         self._came = asyncio.Event()
@@ -102,9 +116,29 @@ class RequestBudget:
         self._came.set()
         await future
 
+    def refused(self, scope: str, retry_after_s: float) -> None:
+        """Notes a 429: the client makes that request again by itself, and it counts once more.
+
+        Where Discord has counted more than its limit, requests came closer together on their way
+        than they were permitted. Whatever were permitted until it is over would come at once then.
+        """
+        self._repeated += 1
+        now_s = time.monotonic()
+        if scope == GLOBAL and now_s >= self._rests_until_s:  # else it is one of many
+            self._wide_ms = min(MAX_WINDOW_MS, self._window_ms + WIDEN_MS)
+            self._widened_s = now_s
+        if scope == GLOBAL:
+            rest_s = min(max(0.0, retry_after_s), MAX_REST_S)
+            self._rests_until_s = max(self._rests_until_s, now_s + rest_s)
+
+    @property
+    def _window_ms(self) -> int:
+        narrowed = (time.monotonic() - self._widened_s) * NARROW_MS_PER_S
+        return max(WINDOW_MS, int(self._wide_ms - narrowed))
+
     async def may(self, rank: Rank) -> bool:
         """Whether one request may be made now; above its rank's part of the load it may not."""
-        if self.load >= SHARES[rank]:
+        if self.load >= SHARES[rank] or time.monotonic() < self._rests_until_s:
             return False
         granted, _ = await self._ask([rank])
         self._wanted += granted
@@ -116,6 +150,8 @@ class RequestBudget:
                 self._came.clear()
                 await self._came.wait()
             self._came.clear()
+            if (rest_s := self._rests_until_s - time.monotonic()) > 0:
+                await asyncio.sleep(rest_s)
             asked = [entry for entry in sorted(self._waiting) if not entry[2].done()][:MAX_ASKED]
             self._waiting = [entry for entry in self._waiting if not entry[2].done()]
             if not asked:
@@ -132,8 +168,9 @@ class RequestBudget:
     async def _ask(self, ranks: list[Rank]) -> tuple[int, float]:
         """How many of some requests are granted, the best first; how long the next one waits."""
         wanted, self._wanted = self._wanted, 0
+        repeated, self._repeated = self._repeated, 0
         args: list[str | bytes | int] = [
-            *(self._limit, WINDOW_MS, SMOOTH_S, wanted, BUDGET_TTL_MS),
+            *(self._limit, self._window_ms, SMOOTH_S, wanted, BUDGET_TTL_MS, repeated),
             *(max(1, int(self._limit * SHARES[rank])) for rank in ranks),
         ]
         try:

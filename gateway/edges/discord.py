@@ -25,6 +25,7 @@ from gateway.edges.discord_errors import outcome_of
 from gateway.edges.discord_incoming import Incoming
 from gateway.edges.discord_interactions import INTERACTIONS, DiscordAnswers, ask_of
 from gateway.edges.discord_prompts import shown_of
+from gateway.edges.refusals import Note
 from gateway.edges.shard_leases import Alone, ShardLeases
 from gateway.front import (
     Boundless,
@@ -70,7 +71,7 @@ class DiscordFront:
         leases: which of the bot's shards are ours; without, all of them.
         budget: how many requests may be made: asked for typing signs and history here, for
             messages by whoever sends them.
-        on_answer: is told the status of each answer, and its rate limit's scope.
+        on_answer: is told of each answer that Discord gives.
         alive_every_s: how often the mark of life is written.
     """
 
@@ -81,7 +82,7 @@ class DiscordFront:
         leases: ShardLeases | None = None,
         *,
         budget: Budget | None = None,
-        on_answer: Callable[[int, str], None] | None = None,
+        on_answer: Note | None = None,
         alive_every_s: float = ALIVE_EVERY_S,
     ) -> None:
         self._budget = budget or Boundless()

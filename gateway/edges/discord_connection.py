@@ -19,7 +19,7 @@ from gateway.edges.discord_places import PLACE_EVENTS
 from gateway.edges.discord_shard import Resumable, Shard, State
 from gateway.edges.discord_starts import Starts
 from gateway.edges.discord_tending import RECONNECT_S, Tending, Watcher
-from gateway.edges.refusals import watch
+from gateway.edges.refusals import Note, watch
 from gateway.edges.shard_leases import Session, ShardLeases
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 
@@ -93,7 +93,7 @@ class DiscordConnection:
         leases: which shards are ours.
         listener: takes events.
         on_interaction: takes `InteractionCreateEvent`s, any number at once.
-        on_answer: is told the status of each answer, and its rate limit's scope.
+        on_answer: is told of each answer that Discord gives.
         sleep: waits, up to ten minutes.
     """
 
@@ -104,7 +104,7 @@ class DiscordConnection:
         listener: Listener,
         *,
         on_interaction: Callable[[hikari.InteractionCreateEvent], Coroutine[Any, Any, None]],
-        on_answer: Callable[[int, str], None] | None = None,
+        on_answer: Note | None = None,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
     ) -> None:
         self._sleep = sleep

@@ -163,7 +163,11 @@ class GuardedBudget:
         return self._refusals.allows(rank) and await self._budget.may(rank)
 
 
-def watch(rest: hikari.api.RESTClient, note: Callable[[int, str], None]) -> None:
+Note = Callable[[int, str, float], None]
+"""Takes an answer: its status, the scope of its rate limit, and how long is to be waited."""
+
+
+def watch(rest: hikari.api.RESTClient, note: Note) -> None:
     """Tells of every answer that a client of Discord gets, those that hikari repeats by itself too.
 
     hikari has no place to look at answers; the session that it makes has one.
@@ -171,7 +175,9 @@ def watch(rest: hikari.api.RESTClient, note: Callable[[int, str], None]) -> None
 
     async def on_end(_session: object, _context: object, told: Any) -> None:
         response: aiohttp.ClientResponse = told.response
-        note(response.status, response.headers.get("X-RateLimit-Scope", ""))
+        retry_after = response.headers.get("Retry-After", "")
+        wait_s = float(retry_after) if retry_after.replace(".", "", 1).isdecimal() else 0.0
+        note(response.status, response.headers.get("X-RateLimit-Scope", ""), wait_s)
 
     trace = TraceConfig()
     trace.on_request_end.append(on_end)

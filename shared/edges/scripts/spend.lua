@@ -3,8 +3,9 @@
 --
 -- KEYS: times of the last requests (list, the newest first), load (hash: rate, ms)
 -- ARGV: limit of the window, window ms, seconds that the load is smoothed over, how many requests
---       are wanted since the last call, ttl ms, then for each request the limit for its rank, the
---       best rank first
+--       are wanted since the last call, ttl ms, how many were refused since then and are made
+--       again without being asked for, then for each request the limit for its rank, the best rank
+--       first
 -- Answers: {how many of them were granted, from the first on; ms that the next one waits, 0 for
 --          none; load in thousandths of the limit}
 -- The window is exact: in no span of its length are there more requests than its limit. The load is
@@ -23,15 +24,18 @@ redis.call('HSET', KEYS[2], 'rate', string.format('%.4f', rate), 'ms', now)
 redis.call('PEXPIRE', KEYS[2], ttl)
 local load = math.floor(1000 * rate / limit)
 
+local repeated = math.min(limit, tonumber(ARGV[6]))
+for _ = 1, repeated do redis.call('LPUSH', KEYS[1], now) end
+
 local granted, wait = 0, 0
-for i = 6, #ARGV do
+for i = 7, #ARGV do
   local oldest = redis.call('LINDEX', KEYS[1], tonumber(ARGV[i]) - 1)
   wait = oldest and math.max(0, tonumber(oldest) + window - now) or 0
   if wait > 0 then break end
   redis.call('LPUSH', KEYS[1], now)
   granted = granted + 1
 end
-if granted > 0 then
+if granted + repeated > 0 then
   redis.call('LTRIM', KEYS[1], 0, limit - 1)
   redis.call('PEXPIRE', KEYS[1], ttl)
 end

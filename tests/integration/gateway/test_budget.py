@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.asyncio import Redis
 
-from gateway.edges.budget import WINDOW_MS, RequestBudget, bot_name
+from gateway.edges.budget import GLOBAL, WIDEN_MS, WINDOW_MS, RequestBudget, bot_name
 from gateway.edges.clock import SystemClock
 from gateway.front import SHARES, Rank
 from shared.edges.redis import connect
@@ -97,6 +97,20 @@ async def test_typing_thins_out_under_load_and_comes_back(redis: Redis):
         async with asyncio.timeout(10):
             while not await budget.may(Rank.TYPING):
                 await asyncio.sleep(0.1)
+
+
+async def test_what_was_refused_counts_once_more_and_is_waited_for(redis: Redis):
+    """A 429 is made again by the client, without a permit; others must make room for it."""
+    budget = RequestBudget(redis, KEYS, "bot", limit=LIMIT)
+    begun_s = time.monotonic()
+    for _ in range(LIMIT - 1):
+        budget.refused(GLOBAL, 0.2)
+    budget.refused("user", 5.0)
+    assert not await budget.may(Rank.TYPING)
+    async with budget.running(), asyncio.timeout(10):
+        await budget.permit(Rank.FIRST)
+    waited_s = time.monotonic() - begun_s
+    assert waited_s > 0.2 + (WINDOW_MS + WIDEN_MS) / 1000 * 0.95
 
 
 async def test_who_is_cancelled_takes_no_permit_and_stops_nobody(redis: Redis):
