@@ -299,7 +299,7 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
     tools = Toolbox(installed_tools(), settings.tools, coming=prefixes(settings.mcp))
     keys = Keys(settings.cell, settings.partitions)
     worker_id = f"worker-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-    redis = connect(settings.redis_url)
+    redis = connect(settings.redis_url, batching=True)
     blocking = connect(settings.redis_url, blocking=True)
     http = HttpEdge(guard_of(settings.private_endpoints, settings.endpoints))
     live = LiveConfiguration(environ, loaded, redis, keys)

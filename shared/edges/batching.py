@@ -3,94 +3,259 @@
 Comes in: commands, from any number of tasks. Goes out: their answers. `shared.edges.redis` makes
 it, for processes that ask much at once: most of what a command costs is the way, not the server.
 
-A command that finds few under way goes at once, as with any client. All others wait until one of
-those is back and go in one write. So a process sends few large writes when it is busy, and is never
-later than by one way there and back.
+A connection for each command costs more than the command: a pool to wait for, two timers, a write
+and a read, and in a burst a connection that must be opened first. Here one carrier sends what waits
+over one connection, reads as many answers, and looks again; the busier the process, the more go in
+one write. It ends when nothing waits, so that an idle client has no task. Tried beside it: three
+commands alone and the others in pipelines, which took twice the CPU at three and at ten at once.
 
-Errors are each command's own. When a connection breaks, all that went over it fail, as those of a
-pipeline do: what may be sent again by one client may be sent again by this one.
+Errors are each command's own. What would make others wait goes its own way, over the pool: reads
+that block, and commands with more than `LARGE_BYTES`. So do pipelines, which are one write already.
 """
 
 import asyncio
+import contextvars
+import logging
+from collections import deque
+from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-from redis.asyncio import Redis
+import redis.exceptions as errors
+from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.client import EMPTY_RESPONSE, NEVER_DECODE
 
+from shared.logs import fields
+
+RETRIES: Final = 1
+"""How often a command is sent again whose connection broke: the first one may have been closed by
+the server long ago. Every command of ours may come twice."""
+RETRY_S: Final = 0.05
 MAX_BATCH: Final = 128
 """Commands of one write: beyond this the first answer waits for more than it saves."""
-MAX_UNDER_WAY: Final = 3
-"""Writes at once: with one, each command would wait for another's way; with many, all go alone."""
+LARGE_BYTES: Final = 64 * 1024
+SILENT_S: Final = 1.0
+"""After that an exchange is stuck, if somebody gives up waiting: the next one gets a connection of
+its own. A lease lives six times as long; the socket's own limit would be too late for it."""
+OWN_WAY: Final = frozenset({"BLPOP", "BRPOP", "BLMOVE", "BZPOPMIN", "WAIT", "XREAD", "XREADGROUP"})
+"""They may wait in the server."""
+
+log = logging.getLogger(__name__)
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """A command that waits for the way to be free."""
+class _Call:
+    """A command that waits for its answer."""
 
-    args: tuple[Any, ...]
-    options: dict[str, Any]
-    answer: asyncio.Future[Any]
+    __slots__ = ("answer", "command", "is_raw", "tries")
+
+    def __init__(
+        self, command: tuple[Any, ...], answer: "asyncio.Future[Any]", *, is_raw: bool
+    ) -> None:
+        self.command = command
+        self.answer = answer
+        self.is_raw = is_raw
+        self.tries = 0
+
+    def fail(self, exc: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(exc)
+
+
+class Line:
+    """Carries commands over one connection of a pool.
+
+    Args:
+        pool: where the connection comes from, and whose limits hold.
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._connection: AbstractConnection | None = None
+        self._waiting: list[_Call] = []
+        self._carrier: asyncio.Task[None] | None = None
+        self._since_s: float | None = None  # when the current exchange began
+        self._is_stuck = False  # the carrier is cancelled for that alone
+
+    async def ask(self, command: tuple[Any, ...], *, is_raw: bool = False) -> Any:
+        """Sends a command and gives its answer, undecoded where `is_raw`.
+
+        Cancelled, the command may have been carried out; the line goes on.
+
+        Raises:
+            redis.exceptions.RedisError, OSError: as redis-py raises them.
+        """
+        loop = asyncio.get_running_loop()
+        call = _Call(command, loop.create_future(), is_raw=is_raw)
+        self._waiting.append(call)
+        if self._carrier is None:
+            # Whoever asks first lends it nothing: what it logs is of no turn.
+            self._carrier = loop.create_task(
+                self._carry(), name="redis line", context=contextvars.Context()
+            )
+        try:
+            return await call.answer
+        except asyncio.CancelledError:
+            since_s = self._since_s
+            if since_s is not None and loop.time() - since_s > SILENT_S and not self._is_stuck:
+                self._is_stuck = True
+                self._carrier.cancel()
+            raise
+
+    async def close(self) -> None:
+        """Closes the connection; who still waits hears of a broken one."""
+        if self._carrier is not None:
+            self._is_stuck = False  # this cancellation means the carrier
+            self._carrier.cancel()
+            await asyncio.wait({self._carrier})
+            self._give_up([])  # it may not have begun
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.disconnect()
+            await self._pool.release(connection)
+
+    async def _carry(self) -> None:
+        batch: list[_Call] = []
+        try:
+            while self._waiting:
+                batch = [call for call in self._waiting[:MAX_BATCH] if not call.answer.done()]
+                del self._waiting[:MAX_BATCH]
+                try:
+                    if not await self._exchange(batch):
+                        await asyncio.sleep(RETRY_S)
+                except asyncio.CancelledError:
+                    if not self._is_stuck:
+                        raise
+                    self._is_stuck = False
+                    _stay()
+                    lost = [call for call in batch if call not in self._waiting]
+                    self._again(lost, errors.TimeoutError("nobody answers"))
+        finally:
+            self._give_up(batch)  # nothing is left, unless the line is closed
+
+    def _give_up(self, batch: list[_Call]) -> None:
+        self._carrier, self._is_stuck = None, False
+        for call in (*batch, *self._waiting):
+            call.fail(errors.ConnectionError("the line was closed"))
+        self._waiting.clear()
+
+    async def _exchange(self, batch: list[_Call]) -> bool:
+        """Sends commands and reads their answers.
+
+        Returns:
+            Whether the connection held; where it did not, what may be sent again waits in front.
+        """
+        try:
+            connection = await self._connected()
+        except Exception as exc:  # noqa: BLE001  # a refused password is theirs to hear of, too
+            for call in batch:
+                call.fail(exc)
+            return True
+        sent: deque[_Call] = deque()
+        self._since_s = asyncio.get_running_loop().time()
+        try:
+            await self._send(connection, batch, sent)
+            while sent:
+                await self._read(connection, sent[0])
+                sent.popleft()
+        except asyncio.CancelledError:
+            await connection.disconnect(nowait=True)
+            raise
+        except Exception as exc:  # noqa: BLE001  # whoever waits hears of it, whatever it is
+            # Answers and questions may not match any more.
+            await connection.disconnect(nowait=True)
+            return self._again(sent, exc)
+        finally:
+            self._since_s = None
+        return True
+
+    async def _connected(self) -> AbstractConnection:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = await self._pool.get_connection()
+        elif not connection.is_connected:
+            await connection.connect()  # type: ignore[no-untyped-call]  # redis-py
+        return connection
+
+    async def _send(
+        self, connection: AbstractConnection, batch: list[_Call], sent: "deque[_Call]"
+    ) -> None:
+        parts: list[bytes] = []
+        for call in batch:
+            try:
+                parts += connection.pack_command(*call.command)
+            except errors.DataError as exc:
+                call.fail(exc)
+            else:
+                sent.append(call)
+        if parts:
+            await connection.send_packed_command(parts)
+
+    async def _read(self, connection: AbstractConnection, call: _Call) -> None:
+        try:
+            answer = await connection.read_response(disable_decoding=call.is_raw)
+        except errors.ResponseError as exc:
+            call.fail(exc)
+        else:
+            if not call.answer.done():
+                call.answer.set_result(answer)
+
+    def _again(self, calls: Iterable[_Call], exc: BaseException) -> bool:
+        """Lets those wait again that were not sent too often; the others hear what happened."""
+        again = []
+        for call in calls:
+            if call.answer.done():
+                continue
+            call.tries += 1
+            if call.tries > RETRIES:
+                call.fail(exc)
+            else:
+                again.append(call)
+        self._waiting[:0] = again
+        log.debug("line.broken", extra=fields(reason=type(exc).__name__, again=len(again)))
+        return not again
 
 
 class BatchingRedis(Redis):
-    """A client for short commands. Not for reads that block: everybody would wait with them."""
+    """redis-py's client over a `Line`. Not for reads that block: everybody would wait with them."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._under_way = 0
-        self._asked: list[_Asked] = []
-        self._sending: set[asyncio.Task[None]] = set()
+    _line: Line | None = None
+
+    @property
+    def line(self) -> Line:
+        """Its line; made when it is first asked for."""
+        if self._line is None:
+            self._line = Line(self.connection_pool)
+        return self._line
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Runs a command. Cancelled, it may or may not have run; nobody else's is touched."""
-        if self._under_way >= MAX_UNDER_WAY:
-            answer = asyncio.get_running_loop().create_future()
-            self._asked.append(_Asked(args, options, answer))
-            return await answer
-        self._under_way += 1
+        """Sends a command and gives its answer, as redis-py's own does."""
+        if args[0] in OWN_WAY or _is_large(args):
+            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        is_raw = options.pop(NEVER_DECODE, False)
         try:
-            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]  # redis-py
-        finally:
-            self._go_on()
+            answer = await self.line.ask(args, is_raw=bool(is_raw))
+        except errors.ResponseError:
+            if EMPTY_RESPONSE in options:
+                return options[EMPTY_RESPONSE]
+            raise
+        options.pop(EMPTY_RESPONSE, None)
+        options.pop("keys", None)
+        convert = self.response_callbacks.get(args[0])
+        return answer if convert is None else convert(answer, **options)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Closes the connections; what was not answered is cancelled."""
-        while self._sending:
-            for task in self._sending:
-                task.cancel()
-            await asyncio.wait(self._sending)
+        """Closes line and pool."""
+        if self._line is not None:
+            await self._line.close()
         await super().aclose(close_connection_pool)
 
-    def _go_on(self) -> None:
-        """Sends what has come meanwhile, if anybody still waits for it."""
-        waiting = [asked for asked in self._asked if not asked.answer.done()]
-        batch, self._asked = waiting[:MAX_BATCH], waiting[MAX_BATCH:]
-        if not batch:
-            self._under_way -= 1
-            return
-        task = asyncio.create_task(self._send(batch), name="redis batch")
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
 
-    async def _send(self, batch: list[_Asked]) -> None:
-        answers: list[Any] = []
-        try:
-            async with self.pipeline(transaction=False) as pipe:
-                for asked in batch:
-                    pipe.execute_command(*asked.args, **asked.options)
-                answers = await pipe.execute(raise_on_error=False)
-        except Exception as exc:  # noqa: BLE001 -- it is raised where the commands were asked
-            answers = [exc] * len(batch)
-        finally:
-            self._settle(batch, answers)
-            self._go_on()
+def _stay() -> None:
+    """Takes a cancellation back that meant the exchange, not the task."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
 
-    def _settle(self, batch: list[_Asked], answers: list[Any]) -> None:
-        for index, asked in enumerate(batch):
-            if asked.answer.done():
-                continue
-            if index >= len(answers):
-                asked.answer.cancel()  # the client is being closed
-            elif isinstance(answers[index], Exception):
-                asked.answer.set_exception(answers[index])
-            else:
-                asked.answer.set_result(answers[index])
+
+def _is_large(args: tuple[Any, ...]) -> bool:
+    return sum(len(arg) for arg in args if isinstance(arg, (bytes, str))) > LARGE_BYTES

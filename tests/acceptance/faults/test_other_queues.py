@@ -13,6 +13,7 @@ from gateway.edges.leadership import PartitionLease
 from gateway.edges.store import RedisJournal
 from gateway.steps import Head, Patch
 from shared.config import Settings
+from shared.edges.batching import BatchingRedis
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.records import TurnRecords
 from shared.edges.redis import connect, within
@@ -96,9 +97,10 @@ class Caller:
 
     @property
     def in_use(self) -> int:
-        """Connections that nobody gave back."""
+        """Connections that nobody gave back; a batching client keeps one."""
         pools: list[Any] = [self.redis.connection_pool, self.blocking.connection_pool]
-        return sum(len(pool._in_use_connections) for pool in pools)
+        kept = int(isinstance(self.redis, BatchingRedis))
+        return sum(len(pool._in_use_connections) for pool in pools) - kept
 
     async def settled(self) -> None:
         """Waits for what was on its way when its caller was cancelled; then none is in use."""
