@@ -70,12 +70,21 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Rows(msgspec.Struct, frozen=True, kw_only=True):
-    """The mirror's rows. `old` is what a server from an old dump had, None where there is none."""
+    """The mirror's rows.
+
+    `old` is what a server from an old dump had when it was seen, None where there was none;
+    `old_version` is the number that it had.
+    """
 
     mark: str | None
     version: int
     values: dict[Place, Value]
     old: dict[Place, Value] | None
+    old_version: int = 0
+
+    def seen(self, version: int) -> dict[Place, Value] | None:
+        """What the server of this number had when it was seen; None where it is seen anew."""
+        return self.old if self.old_version == version else None
 
 
 class Mirror:
@@ -111,8 +120,9 @@ class Mirror:
             standing = Standing.CURRENT
         if standing is not Standing.CURRENT:
             self._known = None
-            if standing is Standing.OLD and known.old is None:
-                await self._write(_as_old(found), (), now)
+            if standing is Standing.OLD and known.seen(version) is None:
+                stale = _as_old(known.old or {}, 0).keys()
+                await self._write(_as_old(found, version), stale, now)
             return Mirrored(standing=standing)
         changed = {name: one for name, one in found.items() if known.values.get(name) != one}
         removed = known.values.keys() - found.keys()
@@ -120,7 +130,7 @@ class Mirror:
             # Redis first: a crash in between leaves a number there that is too large, and that is
             # harmless; one that is too small would call a server old that is not.
             version = await within(self._redis.incr(self._keys.mirror_version))
-            gone = removed if known.old is None else removed | _as_old(known.old).keys()
+            gone = removed if known.old is None else removed | _as_old(known.old, 0).keys()
             await self._write(changed, gone, now, version=version)
         self._known = _Rows(mark=mark, version=version, values=found, old=None)
         return Mirrored(changed=len(changed), removed=len(removed))
@@ -131,13 +141,15 @@ class Mirror:
         What was changed since its start is newer than the mirror, and is left as it is.
         """
         rows = await self._rows()
-        standing = Standing.CURRENT if rows.mark is None else _standing(rows, *await self._marks())
+        mark, version = await self._marks()
+        standing = Standing.CURRENT if rows.mark is None else _standing(rows, mark, version)
         if standing is Standing.CURRENT:
             return Loss(standing=standing)
         found = await read(self._redis, self._keys)
         before: Mapping[Place, Value] = {}
         if standing is Standing.OLD:
-            before = found if rows.old is None else rows.old
+            seen = rows.seen(version)
+            before = found if seen is None else seen
         values = {}
         for place in sorted(rows.values.keys() | found.keys()):
             has, should = found.get(place), rows.values.get(place)
@@ -199,12 +211,13 @@ class Mirror:
             for key, field in list(found)
             if key.startswith(OLD)
         }
-        is_noted = old.pop(MARK, None) is not None
+        noted = old.pop(MARK, None)
         return _Rows(
             mark=mark[1] if mark else None,
             version=int(version[1]) if version else 0,
             values=found,
-            old=old if is_noted else None,
+            old=old if noted else None,
+            old_version=int(noted[1]) if noted else 0,
         )
 
     async def _write(
@@ -222,12 +235,12 @@ class Mirror:
         ]
         mirror = redis_mirror.c
         async with self._database.begin() as connection:
-            for start in range(0, len(rows), BATCH):
-                await connection.execute(self._upsert(), rows[start : start + BATCH])
-                await asyncio.sleep(0)
             for key, field in sorted(removed):
                 gone = delete(redis_mirror).where(and_(mirror.key == key, mirror.field == field))
                 await connection.execute(gone)
+            for start in range(0, len(rows), BATCH):
+                await connection.execute(self._upsert(), rows[start : start + BATCH])
+                await asyncio.sleep(0)
             if version is not None:
                 row = dict(zip(("key", "field"), VERSION, strict=True))
                 row |= {"kind": "mark", "value": str(version)}
@@ -257,7 +270,7 @@ def _standing(rows: _Rows, mark: str | None, version: int) -> Standing:
     return Standing.OLD if version < rows.version else Standing.CURRENT
 
 
-def _as_old(values: Mapping[Place, Value]) -> dict[Place, Value]:
-    """The rows that say what an old server had, with one that says that they are there."""
+def _as_old(values: Mapping[Place, Value], version: int) -> dict[Place, Value]:
+    """The rows that say what an old server had, with one that says which number it had."""
     named = {(f"{OLD}{key}", field): value for (key, field), value in values.items()}
-    return {(f"{OLD}{MARK[0]}", MARK[1]): ("mark", ""), **named}
+    return {(f"{OLD}{MARK[0]}", MARK[1]): ("mark", str(version)), **named}

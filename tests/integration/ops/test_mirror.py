@@ -14,7 +14,7 @@ from ops.store.durable import Place, Value, read
 from ops.store.engine import Database, database_url
 from ops.store.forgotten import forget_rows
 from ops.store.migrate import upgrade
-from ops.store.mirror import MARK, VERSION, Mirror, Standing
+from ops.store.mirror import MARK, OLD, VERSION, Mirror, Standing
 from ops.store.tables import redis_mirror
 from shared.edges.forgetting import Kind, Subject
 from shared.edges.redis import connect
@@ -159,6 +159,26 @@ async def test_a_server_from_an_old_dump_gets_what_came_since(
 
 def _without_trail(values: dict[Place, Value]) -> dict[Place, Value]:
     return {place: value for place, value in values.items() if value[0] != "list"}
+
+
+async def test_a_second_old_dump_is_compared_with_itself(
+    redis: Any, keys: Keys, database: Database
+):
+    """Whoever took the wrong dump takes another one, which is too old as well."""
+    mirror, dumps = Mirror(database, redis, keys), []
+    for number in range(3):
+        await redis.hset(keys.choices, "guild:7", b"%d" % number)
+        await mirror.follow(NOW)
+        dumps.append(await dump(redis, keys))
+    for dumped in dumps[:2]:
+        await start_from(redis, keys, dumped)
+        assert (await mirror.follow(NOW)).standing is Standing.OLD
+    assert (await mirror.restore()).by_key() == {keys.choices: 1}
+    assert await redis.hget(keys.choices, "guild:7") == b"2"
+    await mirror.follow(NOW)
+    async with database.begin() as connection:
+        rows = await connection.execute(select(redis_mirror.c.key))
+        assert not [key for key in rows.scalars() if key.startswith(OLD)]
 
 
 async def test_an_old_dump_that_no_recorder_has_seen_is_brought_up_to_date(
