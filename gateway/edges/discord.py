@@ -201,7 +201,15 @@ class DiscordFront:
         """Takes away what can be pressed below a message; the request names no text."""
 
         async def strip(rest: hikari.api.RESTClient) -> Sent:
-            await rest.edit_message(channel_id, message_id, components=None)
+            await rest.edit_message(
+                channel_id,
+                message_id,
+                components=None,
+                mentions_everyone=False,
+                mentions_reply=False,
+                role_mentions=False,
+                user_mentions=False,
+            )
             return Sent(message_id=message_id)
 
         return await self.ask(strip)

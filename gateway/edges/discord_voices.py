@@ -202,6 +202,9 @@ class PersonaVoice:
                     message_id,
                     thread=hook.thread_id or hikari.UNDEFINED,
                     components=None,
+                    mentions_everyone=False,
+                    role_mentions=False,
+                    user_mentions=False,
                 )
                 return Sent(message_id=message_id)
 

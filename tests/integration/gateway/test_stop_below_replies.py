@@ -79,6 +79,11 @@ async def test_stop_is_there_while_the_reply_runs_and_gone_with_its_end(server, 
         first, second = await place.shows(place.channel, lambda shown: len(shown) == 2)
         assert (first.content, second.content) == ("a", "b")
         assert edits(place) == 1
+        (edit,) = [call for call in place.discord.calls if call.method == "PATCH"]
+        assert edit.body is not None
+        assert not {"content", "attachments", "embeds"} & edit.body.keys()
+        assert edit.body["components"] in (None, [])
+        assert (edit.body["allowed_mentions"].get("parse") or []) == []
         async with asyncio.timeout(5):
             while await place.client.hlen(KEYS.armed(KEYS.partition_of(place.channel))):  # type: ignore[misc]  # redis-py
                 await asyncio.sleep(0.01)
