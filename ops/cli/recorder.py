@@ -266,6 +266,8 @@ async def _mirror(parts: _Parts) -> None:
         try:
             seen = await mirror.follow(datetime.now(UTC))
         except StoreError as exc:
+            # A missing right, say: nobody would notice until the mirror is needed.
+            parts.troubles["mirror"] = str(exc)
             _log.debug("recorder.not_mirrored", extra=fields(why=str(exc)))
             continue
         parts.troubles["mirror"] = LOST_WORDS.get(seen.standing, "")
@@ -281,7 +283,9 @@ async def _beat(parts: _Parts, recording: Recorder) -> None:
     started_ms = _now_ms()
     while True:
         record = this_process(parts.process_id, "recorder", started_ms=started_ms, now_ms=_now_ms())
-        trouble = " ".join(filter(None, (recording.trouble, *parts.troubles.values())))
+        # Each once: a database that is away keeps both from their work, with the same words.
+        troubles = dict.fromkeys((recording.trouble, *parts.troubles.values()))
+        trouble = " ".join(filter(None, troubles))
         record = msgspec.structs.replace(record, trouble=trouble[:TROUBLE_CHARS])
         try:
             await records.report_process(record)
