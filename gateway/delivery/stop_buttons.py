@@ -104,12 +104,15 @@ class StopButtons:
             task.cancel()
 
     async def _disarm(self, armed: Armed) -> None:
-        for message_id in armed.message_ids:
-            await self._disarm_one(armed, message_id)
         try:
+            for message_id in armed.message_ids:
+                await self._disarm_one(armed, message_id)
             await self._journal.disarmed(armed.turn_id)
         except (StoreUnavailable, StoreFull) as exc:
             logger.debug("stop_buttons.store_away", extra={"error": str(exc)})
+        except Exception:
+            # A button is not worth a gateway: a bug here must not end the partition's delivery.
+            logger.exception("stop_buttons.crashed", extra={"turn_id": armed.turn_id})
 
     async def _disarm_one(self, armed: Armed, message_id: int) -> None:
         courier, failures = self._around.couriers[armed.route.front], 0

@@ -298,3 +298,17 @@ async def test_an_edit_that_fails_is_tried_a_few_times(bench, outcomes, tries, l
         await bench.is_tidy()
     assert bench.front.requests.count("disarm") == tries
     assert bench.buttons == [left]
+
+
+async def test_a_bug_in_taking_it_away_ends_no_delivery(bench, caplog):
+    async def broken(channel_id: int, message_id: int):
+        raise KeyError("flags")
+
+    bench.front.disarm = broken
+    async with bench.leading():
+        await bench.shows(text(1, "a"))
+        await bench.shows(done(1))
+        await bench.sees(lambda: "stop_buttons.crashed" in caplog.messages)
+        bench.source.add(of_discord(text(1, "next"), turn="m2"), of_discord(done(1), turn="m2"))
+        await bench.sees(lambda: not bench.source.entries)
+    assert bench.front.shown(7) == ["a", "next"]
