@@ -31,7 +31,7 @@ MEASUREMENTS: dict[str, tuple[str, str]] = {
     "bench_fleet": ("--check", "--quick"),
     "bench_added_time": ("", "--turns 2"),
     "bench_turn": ("", "--quick"),
-    "bench_triage": ("", "--rows 20000"),
+    "bench_triage": ("", "--rows 5000"),
 }
 """Each with its words at length, and as a look whose numbers say little."""
 PACKAGES = ("msgspec", "httpx", "redis", "arq", "uvloop", "hikari", "SQLAlchemy")

@@ -70,12 +70,13 @@ async def talk(running: House, channel: int, mark: str) -> str:
 
 
 async def shown_s(running: House, channel: int, count: int) -> list[float]:
-    """When the channel had each of the messages."""
+    """When the channel had each of the paragraphs; a gateway that lags shows several in one."""
     moments: list[float] = []
     async for change in running.channel.watch(channel):
         if change.kind is ChangeKind.POSTED and change.message and change.message.is_bot:
-            moments.append(int(change.cursor.split("-")[0]) / 1000)
-            if len(moments) == count:
+            paragraphs = change.message.text.count("\n\n") + 1
+            moments += [int(change.cursor.split("-")[0]) / 1000] * paragraphs
+            if len(moments) >= count:
                 return moments
     return moments
 
