@@ -22,7 +22,7 @@ from gateway.edges.discord_changes import change_of
 from gateway.edges.discord_places import Places
 from gateway.edges.discord_prompts import echo_of, prompt_of
 from gateway.edges.discord_shard import Ledger, Token
-from gateway.edges.shard_leases import Session
+from gateway.edges.shard_leases import KnownPlaces, Session
 from gateway.front import FrontEvent, Prompt
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 
@@ -35,6 +35,9 @@ RETRY_STORE_S: Final = 0.5
 MAX_HANDED_PLACES: Final = 20_000
 """Threads and marked channels that go with a session: half a megabyte. With more of them the next
 gateway begins a new session, which tells it all of them."""
+LARGE_PLACES: Final = 2_000
+KEEP_LARGE_S: Final = 10.0
+"""How often so many are written anew, while they change; their session stands still meanwhile."""
 
 Fetch = Callable[[Moved], Awaitable[list[hikari.Message]]]
 """A channel's history after an id; empty where it may not or cannot be read."""
@@ -47,6 +50,9 @@ class _Sight:
         self.ledger = Ledger()
         self.backfill = backfill
         self.places = places
+        self.kept, self.offered = -1, -1
+        """The versions of the places that are kept with the session, and that were offered last."""
+        self.offered_s = -KEEP_LARGE_S
 
 
 class Incoming:
@@ -84,7 +90,8 @@ class Incoming:
             return
         places = Places()
         if session is not None:
-            places.adopt(session.parents, session.restricted)
+            known_places = session.places or KnownPlaces(parents={})
+            places.adopt(known_places.parents, known_places.restricted)
         self._sights[shard] = _Sight(backfill, places)
 
     def end_shard(self, shard: int, left: Session | None) -> Session | None:
@@ -92,13 +99,32 @@ class Incoming:
         sight = self._sights.pop(shard, None)
         if left is None or sight is None:
             return None
-        seq = sight.ledger.until(left.seq)
-        places = sight.places
-        if seq < 1 or places.size > MAX_HANDED_PLACES:
+        return _as_taken(sight, left)
+
+    def session(self, shard: int, left: Session) -> Session | None:
+        """A session as another could resume it now; None leaves the one that is kept.
+
+        Places go along when they are others than those that are kept; large ones now and then.
+        """
+        sight = self._sights.get(shard)
+        if sight is None:
             return None
-        return msgspec.structs.replace(
-            left, seq=seq, parents=places.parents, restricted=places.restricted
-        )
+        sight.offered = sight.kept
+        if sight.places.version == sight.kept:
+            seq = sight.ledger.until(left.seq)
+            return None if seq < 1 else msgspec.structs.replace(left, seq=seq)
+        now_s = time.monotonic()
+        if sight.places.size > LARGE_PLACES and now_s - sight.offered_s < KEEP_LARGE_S:
+            return None
+        found = _as_taken(sight, left)
+        if found is not None:
+            sight.offered, sight.offered_s = sight.places.version, now_s
+        return found
+
+    def kept(self) -> None:
+        """The sessions that were asked for last are kept now."""
+        for sight in self._sights.values():
+            sight.kept = sight.offered
 
     async def note_alive(self, connected: frozenset[int]) -> None:
         """Moves the marks of life of shards that missed nothing."""
@@ -232,6 +258,15 @@ class Incoming:
     def _places(self, guild_id: int | None) -> Places | None:
         sight = self._sights.get(shard_of(guild_id, self._count))
         return None if sight is None else sight.places
+
+
+def _as_taken(sight: _Sight, left: Session) -> Session | None:
+    """A session up to where everything was taken, with its places; None if it is of no use."""
+    seq, places = sight.ledger.until(left.seq), sight.places
+    if seq < 1 or places.size > MAX_HANDED_PLACES:
+        return None
+    known = KnownPlaces(parents=places.parents, restricted=places.restricted)
+    return msgspec.structs.replace(left, seq=seq, places=known)
 
 
 def shard_of(guild_id: int | None, count: int) -> int:

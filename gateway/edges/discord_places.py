@@ -31,6 +31,8 @@ class Places:
     """The channels of all guilds, as far as they are out of the ordinary."""
 
     def __init__(self) -> None:
+        self.version = 0
+        """Grows with each change."""
         self._parents: dict[int, int] = {}
         self._restricted: set[int] = set()
 
@@ -51,6 +53,7 @@ class Places:
 
     def adopt(self, parents: Mapping[int, int], restricted: Iterable[int]) -> None:
         """Takes over what another gateway knew."""
+        self.version += 1
         self._parents.update(parents)
         self._restricted.update(restricted)
 
@@ -72,6 +75,7 @@ class Places:
                 self._note(event.thread)
             case hikari.GuildThreadDeleteEvent():
                 self._parents.pop(int(event.thread_id), None)
+                self.version += 1
             case _:
                 return
 
@@ -89,6 +93,7 @@ class Places:
 
     def _note(self, channel: hikari.GuildChannel) -> None:
         channel_id = int(channel.id)
+        before = self._parents.get(channel_id), channel_id in self._restricted
         if isinstance(channel, hikari.GuildThreadChannel):
             self._parents[channel_id] = int(channel.parent_id)
             while len(self._parents) > MAX_THREADS:
@@ -97,3 +102,5 @@ class Places:
             self._restricted.add(channel_id)
         else:
             self._restricted.discard(channel_id)
+        if before != (self._parents.get(channel_id), channel_id in self._restricted):
+            self.version += 1

@@ -146,6 +146,14 @@ class Shard(GatewayShardImpl):
             self._keep_alive(), name=f"keep alive (shard {self.id})"
         )
 
+    @property
+    def resumable(self) -> Resumable | None:
+        """The session as it is now; None where there is none."""
+        if self._session_id is None or not self._seq:
+            return None
+        url = self._resume_gateway_url or self._gateway_url
+        return Resumable(session_id=self._session_id, seq=self._seq, url=url)
+
     async def leave(self) -> Resumable | None:
         """Closes so that the session lives on; None where there is none. Safe to call twice."""
         with contextlib.suppress(TimeoutError):
@@ -158,10 +166,7 @@ class Shard(GatewayShardImpl):
         elif self.is_alive:
             await self.close()
         await asyncio.sleep(0)  # handlers of the last events begin, and note them
-        if self._session_id is None or not self._seq:
-            return None
-        url = self._resume_gateway_url or self._gateway_url
-        return Resumable(session_id=self._session_id, seq=self._seq, url=url)
+        return self.resumable
 
     async def _connect(self) -> tuple[asyncio.Task[None], ...]:
         if self._seq is None:

@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 import hikari
-import msgspec
 
-from gateway.edges.discord_shard import Shard, State
-from gateway.edges.shard_leases import Given, Session, ShardLeases
+from gateway.edges.discord_shard import Resumable, Shard, State
+from gateway.edges.shard_leases import Given, Holding, Session, ShardLeases
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 
 logger = logging.getLogger(__name__)
@@ -44,6 +43,14 @@ class Watcher(Protocol):
 
     def end_shard(self, shard: int, left: Session | None) -> Session | None:
         """A shard is ours no more: the session as it may be resumed, None where it may not."""
+        ...
+
+    def session(self, shard: int, left: Session) -> Session | None:
+        """A session as another could resume it now; None leaves the one that is kept."""
+        ...
+
+    def kept(self) -> None:
+        """The sessions that were asked for last are kept."""
         ...
 
 
@@ -142,10 +149,11 @@ class Tending:
     async def _beat_on(self) -> None:
         while True:
             try:
-                beat = await self._leases.beat(self.states)
+                beat = await self._leases.beat(await self._holdings())
             except (StoreUnavailable, StoreFull) as exc:
                 logger.debug("discord.leases_wait", extra={"error": str(exc)})
             else:
+                self._watcher.kept()
                 for given in beat.taken:
                     self._take(given)
                 self._is_beating.set()
@@ -157,6 +165,24 @@ class Tending:
                 excess = {n: held for n, held in many.items() if not held.is_leaving}
                 self._end(excess, self._hand_over(excess, for_good=False))
             await asyncio.sleep(BEAT_S)
+
+    async def _holdings(self) -> dict[int, Holding]:
+        """Our shards with their sessions, so that who is there after a crash can resume them."""
+        left = {
+            number: held.shard.resumable
+            for number, held in self._held.items()
+            if held.shard is not None and held.state is State.CONNECTED and not held.is_leaving
+        }
+        await asyncio.sleep(0)  # handlers of the last events begin, and note them
+        return {
+            number: Holding(
+                state=held.state,
+                session=None
+                if (now := left.get(number)) is None
+                else self._watcher.session(number, _session_of(now)),
+            )
+            for number, held in self._held.items()
+        }
 
     def _take(self, given: Given) -> None:
         facts = {
@@ -240,13 +266,15 @@ class Tending:
                 held.keeper.cancel()
                 await asyncio.wait({held.keeper})
             left = None if held.shard is None else await held.shard.leave()
-            session = None
-            if left is not None:
-                now_ms = time.time_ns() // 1_000_000
-                session = Session(**msgspec.structs.asdict(left), at_ms=now_ms)
+            session = None if left is None else _session_of(left)
             sessions[number] = self._watcher.end_shard(number, session)
 
         async with asyncio.TaskGroup() as group:
             for number, held in shards.items():
                 group.create_task(drop(number, held), name=f"leaving shard {number}")
         return sessions
+
+
+def _session_of(left: Resumable) -> Session:
+    now_ms = time.time_ns() // 1_000_000
+    return Session(session_id=left.session_id, seq=left.seq, url=left.url, at_ms=now_ms)

@@ -30,17 +30,31 @@ MAX_SHARDS: Final = 1_000
 """A bot of 2.5 million guilds; more is a slip of the keyboard."""
 
 
+class KnownPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """What only a new session tells: channels of threads, and which are age-restricted."""
+
+    parents: dict[int, int]
+    restricted: tuple[int, ...] = ()
+
+
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that can be resumed, and what its gateway knew of its places."""
+    """A session that can be resumed, and what its gateway knew of its places.
+
+    `places` None: they are as they were when they were kept last.
+    """
 
     session_id: str
     seq: int
     url: str
     at_ms: int
-    parents: dict[int, int] = msgspec.field(default_factory=dict)
-    """The channels of threads."""
-    restricted: tuple[int, ...] = ()
-    """Channels that are marked as age-restricted."""
+    places: KnownPlaces | None = None
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """A shard that is ours: how it stands, and its session as another could resume it now."""
+
+    state: str
+    session: Session | None = None
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +79,8 @@ class ShardLeases(Protocol):
         """How many shards the bot has, where Discord advises so many."""
         ...
 
-    async def beat(self, held: Mapping[int, str]) -> Beat:
-        """Renews what is held, by its state, and takes what is free, up to a fair share."""
+    async def beat(self, held: Mapping[int, Holding]) -> Beat:
+        """Renews what is held, keeps its sessions, and takes what is free, up to a fair share."""
         ...
 
     async def leave(self, sessions: Mapping[int, Session | None], *, for_good: bool) -> None:
@@ -89,7 +103,7 @@ class Alone:
         self._free = tuple(range(advised))
         return advised
 
-    async def beat(self, held: Mapping[int, str]) -> Beat:
+    async def beat(self, held: Mapping[int, Holding]) -> Beat:
         """Gives every shard at once."""
         del held
         taken, self._free = self._free, ()
@@ -106,6 +120,15 @@ class Alone:
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Session).decode
+_decode_places = msgspec.json.Decoder(KnownPlaces).decode
+
+
+def _texts_of(session: Session | None) -> tuple[bytes, bytes]:
+    """A session and its places as they are kept; empty for what there is nothing new of."""
+    if session is None:
+        return b"", b""
+    head = _encode(msgspec.structs.replace(session, places=None))
+    return head, b"" if session.places is None else _encode(session.places)
 
 
 class RedisShards:
@@ -164,7 +187,7 @@ class RedisShards:
             logger.warning("discord.more_shards_advised", extra=facts)
         return self._count
 
-    async def beat(self, held: Mapping[int, str]) -> Beat:
+    async def beat(self, held: Mapping[int, Holding]) -> Beat:
         """Renews, takes, and says what is lost."""
         count_ttl_ms = 0 if self._wanted else SHARD_COUNT_TTL_MS
         args: list[str | bytes | int] = [
@@ -173,14 +196,16 @@ class RedisShards:
             self._lease_ms,
             SHARDS_TTL_MS,
             count_ttl_ms,
+            SESSION_TTL_MS,
         ]
-        for shard, state in held.items():
-            args += [shard, state]
+        for shard, holding in held.items():
+            args += [shard, holding.state, *_texts_of(holding.session)]
         answer: Any = await within(self._share(self._names, args))
         taken, lost, excess = answer
         return Beat(
             taken=tuple(
-                Given(shard=int(shard), session=self._session(blob)) for shard, blob in taken
+                Given(shard=int(shard), session=self._session(head, places))
+                for shard, head, places in taken
             ),
             lost=tuple(int(shard) for shard in lost),
             excess=tuple(int(shard) for shard in excess),
@@ -190,7 +215,7 @@ class RedisShards:
         """Gives shards up with their sessions."""
         args: list[str | bytes | int] = [self._owner, self._count, int(for_good), SESSION_TTL_MS]
         for shard, session in sessions.items():
-            args += [shard, b"" if session is None else _encode(session)]
+            args += [shard, *_texts_of(session)]
         await within(self._leave(self._names[:3], args))
 
     async def may_identify(self, shard: int, bucket: int) -> float:
@@ -201,11 +226,11 @@ class RedisShards:
         )
         return answer / 1000
 
-    def _session(self, blob: bytes) -> Session | None:
-        if not blob:
+    def _session(self, head: bytes, places: bytes) -> Session | None:
+        if not head or not places:
             return None
         try:
-            session = _decode(blob)
+            session = msgspec.structs.replace(_decode(head), places=_decode_places(places))
         except msgspec.DecodeError:
             return None  # of another version
         return session if self._now_ms() - session.at_ms < SESSION_TTL_MS else None

@@ -3,7 +3,7 @@
 --
 -- KEYS: leases, gateways, sessions (hashes)
 -- ARGV: gateway, number of shards, 1 it ends | 0 it stays, ttl ms of the sessions,
---       shard and session ('' for none) for each
+--       for each shard: shard, session and places ('' for none)
 -- Answers: nothing
 -- The last one that ends in order leaves no outage behind: the next takes at once what it
 -- left.
@@ -19,14 +19,14 @@ if ARGV[3] == '1' then
   end
   if is_last then redis.call('HDEL', KEYS[2], 'clock') end
 end
-for i = 5, #ARGV, 2 do
+for i = 5, #ARGV, 3 do
   local field = ARGV[i] .. '/' .. count
   local row = redis.call('HGET', KEYS[1], field)
   if row and string.match(row, '^%d+|([^|]*)|') == me then
     redis.call('HDEL', KEYS[1], field)
-    redis.call('HDEL', KEYS[3], field)
+    redis.call('HDEL', KEYS[3], field, field .. '/places')
     if ARGV[i + 1] ~= '' then
-      redis.call('HSET', KEYS[3], field, ARGV[i + 1])
+      redis.call('HSET', KEYS[3], field, ARGV[i + 1], field .. '/places', ARGV[i + 2])
       redis.call('PEXPIRE', KEYS[3], ARGV[4])
     end
   end

@@ -3,8 +3,9 @@
 --
 -- KEYS: leases, gateways, sessions (hashes), count (string)
 -- ARGV: gateway, number of shards, lease ms, ttl ms, ttl ms of the count (0: nobody need agree),
---       shard and state for each that it holds
--- Answers: {taken, lost, excess}; each taken one is {shard, saved session or ''}
+--       ttl ms of sessions; for each shard that it holds: shard, state, its session and places
+--       ('' for what is as it was)
+-- Answers: {taken, lost, excess}; each taken one is {shard, session or '', places or ''}
 -- A lease is `until|gateway|state|since` under `shard/number`, so that two numbers of shards stand
 -- side by side while a bot is given another. Each gateway that lives has its share; the oldest
 -- ones have the odd ones, so that a newcomer moves as few as it can. What a gateway has too many of
@@ -20,7 +21,7 @@ local me, count, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local clock = tonumber(redis.call('HGET', KEYS[2], 'clock') or '0')
 local grace = tonumber(redis.call('HGET', KEYS[2], 'grace') or '0')
-if (clock > 0 and now - clock > lease) or (clock == 0 and ARGV[6]) then
+if (clock > 0 and now - clock > lease) or (clock == 0 and ARGV[7]) then
   grace = now + lease
   redis.call('HSET', KEYS[2], 'grace', grace)
 end
@@ -51,8 +52,8 @@ for rank = 1, count % #living do
 end
 
 local claims, states = {}, {}
-for i = 6, #ARGV, 2 do
-  claims[ARGV[i]] = true
+for i = 7, #ARGV, 4 do
+  claims[ARGV[i]] = i
   states[ARGV[i]] = ARGV[i + 1]
 end
 local until_of, owner_of, since_of, state_of = {}, {}, {}, {}
@@ -76,7 +77,9 @@ end
 local function take(shard)
   write(shard, 'starting', now)
   mine[#mine + 1] = shard
-  taken[#taken + 1] = {shard, redis.call('HGET', KEYS[3], shard .. '/' .. count) or ''}
+  local field = shard .. '/' .. count
+  local kept = redis.call('HMGET', KEYS[3], field, field .. '/places')
+  taken[#taken + 1] = {shard, kept[1] or '', kept[2] or ''}
 end
 for n = 0, count - 1 do
   local shard = tostring(n)
@@ -86,7 +89,9 @@ for n = 0, count - 1 do
     else
       local since = state_of[shard] == states[shard] and since_of[shard] or now
       write(shard, states[shard], since)
-      redis.call('HDEL', KEYS[3], shard .. '/' .. count)
+      local field, at = shard .. '/' .. count, claims[shard]
+      if ARGV[at + 2] ~= '' then redis.call('HSET', KEYS[3], field, ARGV[at + 2]) end
+      if ARGV[at + 3] ~= '' then redis.call('HSET', KEYS[3], field .. '/places', ARGV[at + 3]) end
       mine[#mine + 1] = shard
     end
   elseif owner_of[shard] == me then
@@ -105,5 +110,6 @@ end
 
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('PEXPIRE', KEYS[2], ARGV[4])
+redis.call('PEXPIRE', KEYS[3], ARGV[6])
 if tonumber(ARGV[5]) > 0 then redis.call('SET', KEYS[4], count, 'PX', ARGV[5]) end
 return {taken, lost, excess}

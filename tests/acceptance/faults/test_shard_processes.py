@@ -107,10 +107,12 @@ def alone(rows: list[ShardRow]) -> bool:
 
 
 async def killed(town: Town, one: Process, other: Process) -> None:
+    began = town.discord.sockets.identifies
     await asyncio.to_thread(one.kill)
     await town.shards(alone)
     one.start()
     await town.shards(shared)
+    assert town.discord.sockets.identifies == began, "its sessions went on at the other"
 
 
 async def deployed(town: Town, one: Process, other: Process) -> None:

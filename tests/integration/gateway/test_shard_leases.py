@@ -4,10 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
+import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from gateway.edges.shard_leases import Beat, RedisShards, Session, wanted_shards
+from gateway.edges.shard_leases import (
+    Beat,
+    Given,
+    Holding,
+    KnownPlaces,
+    RedisShards,
+    Session,
+    wanted_shards,
+)
 from shared.edges.redis import connect
 from shared.edges.shards import shard_rows
 from shared.errors import ConfigError
@@ -47,13 +56,20 @@ class Gateway:
             now_ms=lambda: NOW_MS,
         )
         self.held: set[int] = set()
+        self.given: list[Given] = []
+        self.saves = False
 
     async def start(self, advised: int = 1) -> int:
         return await self.leases.agree(advised)
 
     async def beat(self) -> Beat:
-        beat = await self.leases.beat(dict.fromkeys(self.held, "connected"))
+        held = {
+            shard: Holding(state="connected", session=session(shard) if self.saves else None)
+            for shard in self.held
+        }
+        beat = await self.leases.beat(held)
         self.held |= {given.shard for given in beat.taken}
+        self.given += beat.taken
         self.held -= {*beat.lost}
         if beat.excess:
             await self.leave(beat.excess)
@@ -66,7 +82,8 @@ class Gateway:
 
 
 def session(shard: int, at_ms: int = NOW_MS) -> Session:
-    return Session(session_id=f"s{shard}", seq=7, url="ws://x", at_ms=at_ms, parents={1: 2})
+    places = KnownPlaces(parents={1: 2}, restricted=(3,))
+    return Session(session_id=f"s{shard}", seq=7, url="ws://x", at_ms=at_ms, places=places)
 
 
 async def gateways(redis: Redis, names: str, wanted: str = "4") -> list[Gateway]:
@@ -131,6 +148,17 @@ async def test_who_ends_is_replaced_at_once_and_who_is_killed_after_its_lease(re
     assert third.held == set()
     await passes(LEASE_MS / 1000, third)  # the second is heard of no more
     assert third.held == {0, 1, 2, 3}
+
+
+async def test_the_sessions_of_a_killed_gateway_are_resumed(redis):
+    first, second = await gateways(redis, "ab", "2")
+    first.saves = True
+    await settled(first, second)
+    moved = msgspec.structs.replace(session(0), seq=9, places=None)
+    await first.leases.beat({0: Holding(state="connected", session=moved)})
+    await passes(LEASE_MS / 500, second)
+    (given,) = [one for one in second.given if one.shard == 0]
+    assert given.session == msgspec.structs.replace(session(0), seq=9), "with its places of before"
 
 
 async def test_a_gateway_that_was_stopped_loses_only_what_another_has_taken(redis):

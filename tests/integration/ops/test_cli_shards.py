@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.edges.shard_leases import RedisShards
+from gateway.edges.shard_leases import Holding, RedisShards
 from ops.cli.discord_shards import EMPTY, records
 from shared.edges.redis import connect
 from shared.edges.shards import ShardRow
@@ -42,7 +42,7 @@ async def held(url: str, shards: str) -> None:
     leases = RedisShards(redis, Keys(), "gateway-a", wanted=shards)
     await leases.agree(1)
     await leases.beat({})
-    await leases.beat({0: "connected", 1: "no_starts"})
+    await leases.beat({0: Holding(state="connected"), 1: Holding(state="no_starts")})
     await redis.aclose()
 
 
