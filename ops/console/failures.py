@@ -6,6 +6,7 @@ Comes in: addresses; every filter is in them. Goes out: pages, each with a `.jso
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -19,7 +20,16 @@ from ops.console.turns import turn_row
 from ops.replay.evidence import evidence
 from ops.replay.turns import Candidate, Change, FailedFilter, Reason
 from ops.triage.attempts import turns_of
-from ops.triage.causes import Bar, cause_of, facets, hourly, top_causes
+from ops.triage.causes import (
+    FACET_ROWS,
+    Bar,
+    TopBy,
+    cause_of,
+    facets,
+    hourly,
+    top_causes,
+    top_values,
+)
 from ops.triage.errors import CauseRecord, ErrorFilter, error_detail, find_error, list_errors
 from ops.triage.repairs import Common, steps_for
 from shared.edges.sentry import event_id
@@ -31,6 +41,8 @@ REPLAYABLE_ROWS: Final = 50
 LOOKED_AT: Final = 1_000
 """As many at most before some are replayed, where the others cannot be: a few seconds."""
 SHOWN_TURNS: Final = 10
+NARROWED_BY: Final = (TopBy.PROVIDER, TopBy.MODEL, TopBy.GUILD, TopBy.KEY)
+"""What the page of all causes tells apart: each is a filter of it by the same name."""
 
 
 async def causes(request: Request) -> Response:
@@ -45,8 +57,30 @@ async def causes(request: Request) -> Response:
     names = [one.group_hash for one in found]
     hours = await otherwise(hourly(desk.database, names, datetime.now(UTC)), {}, trouble)
     rows = [msgspec.structs.asdict(one) | {"hours": hours.get(one.group_hash, [])} for one in found]
-    facts = {"causes": rows, "with_expected": with_expected, "trouble": trouble[:1]}
-    return page(request, "causes.html", facts)
+    facts = {"causes": rows, "with_expected": with_expected}
+    facts["where"] = await _where(request, wanted, trouble, with_expected=with_expected)
+    return page(request, "causes.html", facts | {"trouble": trouble[:1]})
+
+
+async def _where(
+    request: Request, wanted: ErrorFilter, trouble: list[str], *, with_expected: bool
+) -> dict[str, list[dict[str, object]]]:
+    """Where the failures of a page strike, each value with the address that narrows to it."""
+    database, asked = desk_of(request).database, dict(request.query_params)
+    few = msgspec.structs.replace(wanted, limit=FACET_ROWS)
+    found = {}
+    for by in NARROWED_BY:
+        question = top_values(database, few, by, with_expected=with_expected)
+        values = await otherwise(question, [], trouble)
+        found[by.value] = [
+            {
+                "value": one.value,
+                "errors": one.errors,
+                "query": urlencode(asked | {by.value: one.value}) if one.value else "",
+            }
+            for one in values
+        ]
+    return found
 
 
 async def cause(request: Request) -> Response:

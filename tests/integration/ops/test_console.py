@@ -150,6 +150,19 @@ async def test_a_failed_turn_is_found_by_filters_in_the_address(
     assert [row["turn_id"] for row in rows] == ["l5"] * is_found
 
 
+async def test_the_page_of_causes_says_where_they_strike_and_narrows(stage: Stage):
+    await stage.fail("l5", provider="a&b", key_id="k")
+    await stage.fail("l6", provider="other", guild_id=7)
+    async with stage.visit() as client:
+        where = (await client.get("/causes.json", params={"since": "1h"})).json()["where"]
+        assert {one["value"]: one["errors"] for one in where["provider"]} == {"a&b": 1, "other": 1}
+        narrowed = next(one["query"] for one in where["provider"] if one["value"] == "a&b")
+        assert narrowed == "since=1h&provider=a%26b"
+        assert "provider=a%26b" in (await client.get("/causes")).text
+        (cause,) = (await client.get(f"/causes.json?{narrowed}")).json()["causes"]
+        assert (cause["errors"], cause["guilds"]) == (1, 1)
+
+
 async def test_an_error_is_found_by_its_text(stage: Stage):
     await stage.fail()
     async with stage.visit() as client:
