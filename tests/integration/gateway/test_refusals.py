@@ -140,7 +140,7 @@ async def test_every_answer_of_discord_is_seen_those_that_are_repeated_too(redis
         front = DiscordFront(
             DiscordOptions(token=discord.token, rest_url=discord.rest_url),
             MemoryMarks(),
-            on_answer=refusals.note,
+            on_answer=lambda status, scope, _: refusals.note(status, scope),
         )
         await front.connect()
         discord.faults.add(Fault(retry_after_s=0.05))
