@@ -12,7 +12,7 @@
 -- it leaves with its session, for the next to resume.
 -- A lease that ended is kept by its owner unless another took it: two owners there never are.
 -- After an outage the leases of all are over, and most of their gateways live: so nothing is taken
--- for one lease, in which they come back. `clock` is the last beat of any gateway; without one the
+-- for half a lease, in which they come back. `clock` is the last beat of any gateway; without one the
 -- server is new, or it forgot everything, which a gateway that holds a shard shows.
 -- Sent twice: what the first answer gave is the gateway's and is not claimed; it is given again.
 local t = redis.call('TIME')
@@ -22,7 +22,7 @@ local me, count, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local clock = tonumber(redis.call('HGET', KEYS[2], 'clock') or '0')
 local grace = tonumber(redis.call('HGET', KEYS[2], 'grace') or '0')
 if (clock > 0 and now - clock > lease) or (clock == 0 and ARGV[7]) then
-  grace = now + lease
+  grace = now + lease / 2
   redis.call('HSET', KEYS[2], 'grace', grace)
 end
 redis.call('HSET', KEYS[2], 'clock', now)
