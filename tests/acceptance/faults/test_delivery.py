@@ -96,8 +96,8 @@ async def test_other_gateways_take_what_the_killed_ones_had_read(scene: Scene):
     discord_of(scene).faults.clear()
     for gateway in scene.house.gateways:
         await asyncio.to_thread(gateway.start)
-    scene.recovery_s = LEAD_S + 25.0  # both start at once, on two cores that run the whole house
-    scene.recoveries_s.append(await scene.until_shown(prompts[-1], 3))
+    taken_s = await scene.until_shown(prompts[-1], 3)
+    scene.note(f"all is shown {taken_s:.1f} s after both were started")
     scene.silence_s = 30.0  # nobody was there to show a sign
 
 
@@ -207,7 +207,7 @@ async def forget_everything(scene: Scene, how: str) -> None:
 
 
 async def forgotten(scene: Scene, how: str) -> None:
-    """Whoever waits has a whole reply or a notice, no text stands twice, and all works on."""
+    """Whoever waits has a whole reply, no text stands twice, and all works on."""
     busy = await scene.channel()
     long_ago = [await scene.ask(busy, words=60) for _ in range(3)]
     await asyncio.sleep(11)  # the second one runs, the third one waits
@@ -216,22 +216,13 @@ async def forgotten(scene: Scene, how: str) -> None:
     scene.prompts.clear()  # nobody knows these turns any more: what counts is what is shown
     begun_s = time.monotonic()
     await forget_everything(scene, how)
-
-    async def told() -> bool:
-        return all([await scene.talk.shown(prompt.channel) for prompt in waiting])
-
-    await scene.until(told, limit_s=60.0)
-    await scene.until_shown(long_ago[-1], 3)
-    await asyncio.sleep(8)
-    shown = paragraphs(await scene.talk.shown(busy))
-    due = [part for prompt in long_ago for part in prompt.parts]
-    assert [text for text in shown if text in due] == due, shown
-    for prompt in waiting:
-        texts = paragraphs(await scene.talk.shown(prompt.channel))
-        assert len(texts) == len(set(texts)), texts
-        whole = [text for text in texts if text in prompt.parts]
-        assert whole == list(prompt.parts[: len(whole)]), texts
-        assert len(whole) == 3 or len(texts) > len(whole), texts
+    for prompt in (*waiting, long_ago[-1]):
+        await scene.until_shown(prompt, 3)
+    await asyncio.sleep(8)  # whatever comes a second time comes within a lease
+    for prompts in (long_ago, *([prompt] for prompt in waiting)):
+        shown = paragraphs(await scene.talk.shown(prompts[0].channel))
+        due = [part for prompt in prompts for part in prompt.parts]
+        assert [text for text in shown if text in due] == due, shown
     seconds = time.monotonic() - begun_s
     for process in scene.house.processes[1:]:
         lines = len(scene.logged(process).splitlines())
@@ -246,7 +237,7 @@ HOWS = ["killed, and its file is gone", "FLUSHALL"]
 @fault("F15", "section 7, 10", "section 7, 17", on=ALONE)
 @pytest.mark.parametrize("how", HOWS)
 async def test_a_server_that_forgets_everything(scene: Scene, how: str):
-    """The server is empty: whoever waits has a reply or a notice, and all works on;"""
+    """The server is empty: whoever waits has a whole reply all the same, and all works on;"""
     await forgotten(scene, how)
 
 
