@@ -192,7 +192,7 @@ class MemoryJournal:
         self.heads: dict[str, Patch] = {}
         self.slots: dict[str, dict[int, Slot]] = {}
         self.left: dict[str, Armed] = {}
-        self.source: MemorySource | None = None
+        self.source = MemorySource()
         self.writes = 0
         self.absent = 0
         self.is_fenced = False
@@ -214,12 +214,7 @@ class MemoryJournal:
         self.left.pop(turn_id, None)
 
     async def write(
-        self,
-        turn_id: str,
-        patch: Patch,
-        armed: Armed | None = None,
-        *,
-        shown: tuple[str, ...] = (),
+        self, turn_id: str, patch: Patch, armed: Armed | None = None, *, shown: tuple[str, ...] = ()
     ) -> Written:
         self._check()
         if self.is_fenced:
@@ -240,7 +235,6 @@ class MemoryJournal:
         for number in patch.drop:
             slots.pop(number, None)
         for entry_id in shown:
-            assert self.source is not None
             self.source.entries.pop(entry_id, None)
         return Written.DONE
 

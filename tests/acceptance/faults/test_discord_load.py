@@ -52,7 +52,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 LOADS = {
     "10 turns a second under honest limits": Load(
-        turns_per_s=10, seconds=20, global_per_s=50, p99_lag_s=1.0
+        turns_per_s=10, seconds=20, global_per_s=50, p99_lag_s=0.1
     ),
     "50 turns a second with the limit raised": Load(
         turns_per_s=50, seconds=20, global_per_s=300, p99_lag_s=1.0
