@@ -51,6 +51,9 @@ PASSING = ("MISCONF", "BUSY ", "NOREPLICAS", "MASTERDOWN", "UNBLOCKED")
 primary without its replicas, a blocking read in a server that becomes a replica. Whoever waits for
 a server waits for these, too."""
 
+OF_PIPELINE = " of pipeline caused error: "
+"""What redis-py puts between a command of a pipeline and the server's words."""
+
 TLS: dict[str, Any] = {
     "ssl_cert_reqs": "required",
     "ssl_check_hostname": True,  # redis-py 5 compares no names unless it is told to
@@ -184,7 +187,8 @@ def translated(where: str = "Redis") -> Iterator[None]:
         StoreError: the server refused the command.
     """
     try:
-        yield
+        with _own_words():
+            yield
     except (errors.AuthenticationError, errors.NoPermissionError) as exc:
         raise ConfigError(
             f"{where} refuses the user or password: {exc}; check TURNFLEET_REDIS_URL"
@@ -197,6 +201,22 @@ def translated(where: str = "Redis") -> Iterator[None]:
         if str(exc).startswith(PASSING):
             raise StoreUnavailable(f"{where} cannot serve now: {_in_words(exc)}") from exc
         raise StoreError(f"{where} refused a command: {_in_words(exc)}") from exc
+
+
+@contextmanager
+def _own_words() -> Iterator[None]:
+    """Lets an error of a pipeline say what the server said, and no more.
+
+    redis-py puts the whole command before it: nobody would know a full disk by its first word, and
+    what people wrote would stand in a log.
+    """
+    try:
+        yield
+    except errors.RedisError as exc:
+        _, is_of_pipeline, said = str(exc).rpartition(OF_PIPELINE)
+        if is_of_pipeline:
+            exc.args = (said.strip("()',\""),)
+        raise
 
 
 async def within(call: Any) -> Any:

@@ -1,8 +1,10 @@
 import asyncio
+import traceback
 
 import msgspec
 import pytest
 import redis.exceptions as errors
+from redis.asyncio.client import Pipeline
 from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
 
 from shared.edges.redis import (
@@ -129,6 +131,17 @@ def test_foreign_errors_become_ours(raised: Exception, kind: type[Exception]):
         raise raised
     assert type(caught.value) is kind
     assert caught.value.__cause__ is raised
+
+
+def test_an_error_of_a_pipeline_is_known_and_shows_no_command():
+    raised = errors.ResponseError("MISCONF Errors writing to the AOF file: No space left on device")
+    command = ["SET", "tf:{main}:x", "what a person wrote of pipeline caused error: it"]
+    Pipeline.annotate_exception(Pipeline.__new__(Pipeline), raised, 1, command)
+    with pytest.raises(StoreUnavailable) as caught, translated():
+        raise raised
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "MISCONF Errors writing to the AOF file: No space left on device" in shown
+    assert "what a person wrote" not in shown
 
 
 def test_every_error_of_redis_py_is_ours_afterwards():
