@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 import redis.exceptions as errors
@@ -61,6 +62,17 @@ async def test_an_error_is_that_of_its_command_alone(client: Redis):
         )
     for number, answer in enumerate(found):
         assert isinstance(answer, errors.ResponseError) if number % 7 == 0 else answer == 1
+
+
+@pytest.mark.parametrize("unsendable", ["\ud800", None], ids=["half a surrogate", "nothing"])
+async def test_a_command_that_cannot_be_written_fails_alone(client: Redis, unsendable: Any):
+    async with asyncio.timeout(LIMIT_S):
+        found = await asyncio.gather(
+            *(client.set(f"w{n}", unsendable if n == 7 else "x") for n in range(20)),
+            return_exceptions=True,
+        )
+    assert [n for n, answer in enumerate(found) if answer is not True] == [7]
+    assert isinstance(found[7], (UnicodeEncodeError, errors.DataError))
 
 
 async def test_a_script_that_the_server_does_not_know_is_sent(client: Redis):
