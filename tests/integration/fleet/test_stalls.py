@@ -7,6 +7,7 @@ from redis.asyncio import Redis
 
 from shared.edges.overview import Finding, FleetStatus, Overview
 from shared.edges.queue import TurnQueue
+from shared.errors import StoreUnavailable
 from shared.keys import Keys
 from tests.support.in_process import Start, answer
 from tests.support.turns import claim_one, turn
@@ -75,6 +76,36 @@ async def test_a_probe_fails_where_nothing_helps(
     assert (overview.tried, caplog.messages) == (1, ["queue.stalled"])
     async with start(answer) as fleet:
         assert list(await living(fleet.worker, client, stalls)) == ["stall"]
+
+
+class Away(Overview):
+    """A queue whose server may be away."""
+
+    is_away = False
+
+    async def waiting(self) -> int:
+        if self.is_away:
+            raise StoreUnavailable("away")
+        return await super().waiting()
+
+
+async def test_an_outage_of_the_server_is_no_stall(
+    queue: TurnQueue, client: Redis, keys: Keys, clock: Clock
+):
+    overview = Away(queue)
+    stalls = Stalls(overview, lambda: True, now_s=clock)
+    await queue.admit(turn("l1"))  # seen before it is claimed, or just so
+    await client.delete(keys.ring)
+    await stalls.look()
+    overview.is_away = True
+    for _ in range(4):
+        clock.now_s += STUCK_S / 2
+        with pytest.raises(StoreUnavailable):
+            await stalls.look()
+        assert stalls.problem is None
+    overview.is_away = False
+    await stalls.look()
+    assert stalls.problem is None
 
 
 Deed = Callable[[TurnQueue], Awaitable[None]]

@@ -72,16 +72,23 @@ class Stalls:
 
     async def look(self) -> None:
         """Looks once, and repairs what has waited for long enough. Raises `StoreError`."""
-        found: set[str] = set()
-        if self._has_slot() and await self._overview.waiting():
-            found = set(stalled(await self._overview.status()))
+        try:
+            found = await self._found()
+        except StoreError:
+            self._since_s = {}  # nobody can tell now: an outage of the server is no stall
+            raise
         now_s = self._now_s()
         self._since_s = {guild: self._since_s.get(guild, now_s) for guild in found}
         if not self._since_s:
             self._is_repaired = False
         elif not self._is_repaired and now_s - min(self._since_s.values()) >= REPAIR_S:
-            self._is_repaired = True
             await self._repair()
+            self._is_repaired = True
+
+    async def _found(self) -> set[str]:
+        if self._has_slot() and await self._overview.waiting():
+            return set(stalled(await self._overview.status()))
+        return set()
 
     async def _repair(self) -> None:
         findings = Counter(one.what for one in await self._overview.mend())
