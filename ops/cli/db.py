@@ -87,7 +87,11 @@ def restore_redis(
             due = await spent_in_month(opened, loaded.configuration, now, addresses)
             if dry_run:
                 return await mirror.loss(), await spending.lack(due)
-            return await mirror.restore(), await spending.raise_to(due)
+            loss = await mirror.restore()
+            for key, name in loss.values:
+                if key == link.keys.pauses and loss.values[key, name] is None:
+                    await link.queue.resume(name)  # the old dump had it: its turns were parked
+            return loss, await spending.raise_to(due)
 
     loss, raised = asyncio.run(run())
     print_record({**loss.by_key(), "budgets": raised}, output)

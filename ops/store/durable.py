@@ -5,6 +5,7 @@ them in the database. Boxes of credentials stay boxes: nothing here opens one.
 """
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -97,6 +98,13 @@ def restored(has: Value | None, had: Value | None, should: Value | None) -> Valu
     if has is not None and has[0] == "list":
         return _joined(has, had, should)
     return should if has == had else has
+
+
+def list_without(text: str, wanted: re.Pattern[bytes]) -> str | None:
+    """A list without the items that a pattern is found in; None where none are left."""
+    items = _items(text)
+    kept = [one for one in items if not wanted.search(_bytes(one))]
+    return _list_text(kept) if kept else None
 
 
 def _joined(has: Value, had: Value | None, should: Value | None) -> Value:

@@ -10,12 +10,13 @@ import logging
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
-from sqlalchemy import and_, delete, select
+from sqlalchemy import and_, delete, select, update
 
+from ops.store.durable import list_without
 from ops.store.engine import Database
 from ops.store.forgetting import NOBODY, forget_guild, forget_user
 from ops.store.tables import redis_mirror
@@ -100,17 +101,28 @@ async def _forget_mirrored(database: Database, subject: Subject) -> int:
 
     The mirror follows Redis anyway, but for one that waits for a restore.
     """
-    mirror, wanted = redis_mirror.c, subject.pattern()
+    mirror, wanted, count = redis_mirror.c, subject.pattern(), 0
     async with database.begin() as connection:
-        rows = await connection.execute(select(mirror.key, mirror.field, mirror.value))
-        gone = [
-            and_(mirror.key == row.key, mirror.field == row.field)
-            for row in rows
-            if wanted.search(row.field.encode()) or _names(row.key, row.value, wanted)
-        ]
-        for condition in gone:
-            await connection.execute(delete(redis_mirror).where(condition))
-        return len(gone)
+        columns = (mirror.key, mirror.field, mirror.kind, mirror.value)
+        for row in list(await connection.execute(select(*columns))):
+            left = _left_of(row, wanted)
+            if left == row.value:
+                continue
+            place = and_(mirror.key == row.key, mirror.field == row.field)
+            if left is None:
+                await connection.execute(delete(redis_mirror).where(place))
+            else:
+                await connection.execute(update(redis_mirror).where(place).values(value=left))
+            count += 1
+    return count
+
+
+def _left_of(row: Any, wanted: re.Pattern[bytes]) -> str | None:
+    """What stays of a row of the mirror; None where it is the subject's."""
+    if wanted.search(row.field.encode()) or _names(row.key, row.value, wanted):
+        return None
+    value: str = row.value
+    return list_without(value, wanted) if row.kind == "list" else value
 
 
 def _names(key: str, value: str, wanted: re.Pattern[bytes]) -> bool:

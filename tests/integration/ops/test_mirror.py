@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,14 @@ from ops.store.forgotten import forget_rows
 from ops.store.migrate import upgrade
 from ops.store.mirror import MARK, OLD, VERSION, Mirror, Standing
 from ops.store.tables import redis_mirror
+from shared.config import Settings
 from shared.edges.forgetting import Kind, Subject
+from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect
 from shared.keys import Keys
 from tests.support.cli import Command
 from tests.support.servers import RedisServer, running_server
+from tests.support.turns import turn
 
 NOW = datetime.now(UTC)
 RAW = bytes(range(256))
@@ -234,13 +237,15 @@ async def test_who_was_forgotten_while_the_mirror_waited_does_not_come_back(
 ):
     await fill(redis, keys)
     await redis.hset(keys.credential_loans, "7:openai", b"supporter:77:openai:main")
+    await redis.rpush(keys.credential_audit, b'{"ref": "personal:77:openai:main"}')
     await Mirror(database, redis, keys).follow(NOW)
     await redis.flushall()
     assert await forget_rows(database, Subject(Kind.GUILD, 7)) == 2
-    assert await forget_rows(database, Subject(Kind.USER, 77)) == 1
+    assert await forget_rows(database, Subject(Kind.USER, 77)) == 2
     await Mirror(database, redis, keys).restore()
     assert await redis.hgetall(keys.credentials) == {b"a": b"1"}
     assert not await redis.exists(keys.choices, keys.credential_loans)
+    assert await redis.lrange(keys.credential_audit, 0, -1) == [b"newest", RAW]
 
 
 async def test_a_new_database_becomes_the_mirror_of_a_server_that_has_one(
@@ -276,3 +281,36 @@ def test_the_command_restores(server: RedisServer, tmp_path: Path):
     for count in (VALUES, 0):
         result = turnfleet("db", "restore-redis", "-o", "json")
         assert (result.exit_code, f"{count} values" in result.stderr) == (0, True), result.stderr
+
+
+def test_turns_that_an_old_pause_kept_are_started(server: RedisServer, tmp_path: Path):
+    """An operator ended it; the dump was older, and turns were parked for it once more."""
+    turnfleet = Command(tmp_path, {"redis_url": server.url, "cell": "parked"})
+    keys = Keys("parked")
+
+    async def play(deed: Callable[[TurnQueue, Mirror], Awaitable[None]]) -> None:
+        redis = connect(server.url)
+        database = Database(database_url(None, tmp_path))
+        await upgrade(database)
+        await deed(TurnQueue(redis, keys, Settings()), Mirror(database, redis, keys))
+        await redis.aclose()
+        await database.close()
+
+    async def grow_old(queue: TurnQueue, mirror: Mirror) -> None:
+        redis: Any = queue.redis
+        await queue.pause("provider:rehearsal")
+        await mirror.follow(NOW)
+        dumped = await dump(redis, keys)
+        await queue.resume("provider:rehearsal")
+        await mirror.follow(NOW)
+        await start_from(redis, keys, dumped)
+        await queue.admit(turn("l1"))
+        assert await queue.claim("w1", 1) == []
+        assert (await mirror.follow(NOW)).standing is Standing.OLD
+
+    async def start(queue: TurnQueue, mirror: Mirror) -> None:
+        assert len(await queue.claim("w1", 1)) == 1
+
+    asyncio.run(play(grow_old))
+    assert turnfleet("db", "restore-redis").exit_code == 0
+    asyncio.run(play(start))
