@@ -36,6 +36,35 @@ async def test_who_waits_can_be_interrupted_and_loses_nothing():
         assert await response.more() is None
 
 
+async def test_an_interruption_that_comes_late_ends_nobody_elses_wait():
+    """A stop is told a moment after its answer ended, and its connection has the next request."""
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(reader, writer):
+        writer.write(HEAD + b"content-length: 2\r\n\r\nok")
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await go_on.wait()
+        writer.write(HEAD + b"content-length: 4\r\n\r\nnext")
+        await writer.drain()
+
+    async with serving(handler) as (edge, request):
+        async with edge.open(request) as first:
+            assert await first.more() == b"ok"
+            assert await first.more() is None
+
+        async def ask() -> bytes | None:
+            async with edge.open(request) as second:
+                return await second.more() or await second.more()
+
+        waiting = asyncio.create_task(ask())
+        await asked.wait()
+        first.interrupt()
+        await asyncio.sleep(0.02)
+        go_on.set()
+        assert await waiting == b"next"
+
+
 async def test_a_read_that_is_cancelled_loses_nothing():
     go_on = asyncio.Event()
 

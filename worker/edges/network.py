@@ -153,15 +153,12 @@ class GuardedStream(httpcore.AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """What has arrived, `b""` at the end. Cancelling loses nothing."""
         protocol = self._protocol
-        if not protocol.parts and not protocol.is_at_end:
-            if timeout is None:
-                await protocol.more()
-            else:
-                try:
-                    async with asyncio.timeout(timeout):
-                        await protocol.more()
-                except TimeoutError as exc:
-                    raise httpcore.ReadTimeout(exc) from exc
+        try:
+            async with asyncio.timeout(timeout):
+                while not protocol.parts and not protocol.is_at_end:  # an interruption is neither
+                    await protocol.more()
+        except TimeoutError as exc:
+            raise httpcore.ReadTimeout(exc) from exc
         if protocol.parts:
             return protocol.take(max_bytes)
         if protocol.error is not None:
