@@ -92,7 +92,10 @@ class Backlog:
             await within(self._redis.xdel(self._keys.buried, *ids))
 
     async def standstill(self) -> Standstill:
-        """The oldest turn that waits, and pauses. By plain reads: the console runs no scripts."""
+        """The oldest turn that waits, and pauses. By plain reads: the console runs no scripts.
+
+        A key that rests is no operator's word, and ends by itself.
+        """
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.zrange(self._keys.waiting, 0, 0)
             pipe.zrange(self._keys.pauses, 0, -1, withscores=True)
@@ -108,7 +111,7 @@ class Backlog:
             pauses={
                 name.decode(): None if until_ms == float("inf") else int(until_ms) - now_ms
                 for name, until_ms in pauses
-                if until_ms > now_ms
+                if until_ms > now_ms and not name.startswith(_RESTS)
             },
         )
 
@@ -143,3 +146,4 @@ def _buried(entry_id: str, fields: dict[bytes, bytes]) -> Buried:
 
 
 _ABOUT: Final = frozenset({b"stream", b"entry", b"reason"})
+_RESTS: Final = b"rest:"

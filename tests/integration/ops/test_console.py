@@ -310,11 +310,13 @@ async def test_the_first_page_says_what_does_not_start(stage: Stage):
     await stage.fail("l6")  # the turn of before leaves nothing that waits
     await stage.queue.pause("provider:openai", 600)
     await stage.queue.pause("guild:4242")
+    await stage.queue.pause("rest:openai:server", 30)  # a worker's word, not an operator's
     await stage.queue.admit(turn("l7", guild=4242, target=Target(provider="openai", model="m")))
     async with stage.visit() as client:
         page = (await client.get("/")).text
         assert "provider:openai is paused for 9 min: its turns wait." in page
         assert "turnfleet fleet resume guild:4242" in page
+        assert "rest:openai" not in page
         assert "no worker takes it" not in page
         late_ms = time.time_ns() // 1_000_000 - 45_000
         await stage.redis.hset(stage.keys.turn("l7"), "enqueued", str(late_ms))  # type: ignore[misc]  # redis-py types both clients
