@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from ops.store.engine import Database
 from ops.store.tables import turn_failures
@@ -46,21 +46,25 @@ async def attempts_of(database: Database, turn_id: str) -> list[FailedAttempt]:
     return [FailedAttempt(**row | {"is_expected": bool(row["is_expected"])}) for row in rows]
 
 
-async def turns_of(database: Database, cause: str, since: datetime) -> frozenset[tuple[str, str]]:
+async def turns_of(
+    database: Database, cause: str, since: datetime, *, limit: int = MAX_TURNS
+) -> frozenset[tuple[str, str]]:
     """The turns that a cause has struck, each with the cause's word.
 
     Args:
         database: to ask.
         cause: its word, its group's hash, or the beginning of that.
         since: how far back.
+        limit: how many at most; of more the latest, as the index of failed turns has them.
     """
     logs = turn_failures.c
     statement = (
         select(logs.turn_id, logs.error_type)
         .where(is_cause(turn_failures, cause), logs.created_at >= since)
         .where(logs.turn_id.is_not(None))
-        .distinct()
-        .limit(MAX_TURNS)
+        .group_by(logs.turn_id, logs.error_type)
+        .order_by(func.max(logs.created_at).desc())
+        .limit(limit)
     )
     async with database.begin() as connection:
         rows = await connection.execute(statement)

@@ -13,6 +13,7 @@ from ops.store.engine import Database
 from ops.store.errors import write_reports
 from ops.store.storms import Storms
 from ops.store.tables import error_groups, error_logs
+from ops.triage.attempts import turns_of
 from ops.triage.causes import TopBy, facets, hourly, spikes, top_causes, top_values
 from ops.triage.errors import ErrorFilter
 from shared.failures import ErrorReport, Severity
@@ -133,6 +134,24 @@ async def test_expected_failures_are_ranked_where_they_are_asked_for(database: D
     wanted = msgspec.structs.replace(DAY, cause="invalid_key")
     (only,) = await top_values(database, wanted, TopBy.GUILD, with_expected=True)
     assert only.value == "7"
+
+
+async def test_of_too_many_turns_of_a_cause_the_latest_are_told(database: Database):
+    """Redis keeps the latest, and only these can be run again."""
+    reports = [
+        a_report(turn_id=f"l{number}", attempt=attempt, created_ms=_ms(minutes=number))
+        for number in (2, 0, 3, 1)
+        for attempt in (1, 2)
+    ]
+    await write_reports(database, reports, NOW)
+    (top,) = await top_causes(database, DAY)
+    for cause in (top.group_hash, top.group_hash[:12], top.error_type):
+        found = await turns_of(database, cause, NOW - timedelta(days=1), limit=2)
+        assert found == {("l0", top.error_type), ("l1", top.error_type)}
+
+
+def _ms(*, minutes: int) -> int:
+    return int((NOW - timedelta(minutes=minutes)).timestamp() * 1000)
 
 
 async def test_only_what_a_version_brought_is_new_in_it(database: Database):
