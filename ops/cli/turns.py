@@ -6,6 +6,7 @@ channel shows; the records of turns.
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -54,8 +55,6 @@ LIST_COLUMNS: Final = (
     "segments",
 )
 TIMELINE_COLUMNS: Final = ("after_ms", "what", "attempt", "who")
-MAX_WAITING: Final = 10_000
-"""As many as may wait in a cell by default; what is filtered is looked for among these."""
 WAIT_S: Final = 120.0
 """What `send` waits for a reply: two of the slowest usual ones."""
 
@@ -142,9 +141,10 @@ def list_(
 
     async def ask() -> list[TurnRecord]:
         async with fleet() as link:
+            if waiting:
+                return await _first(link.records.waiting(), wanted, limit)
             if not failed and not replayable:
-                ask_for = link.records.waiting(MAX_WAITING) if waiting else link.records.running()
-                return [one for one in await ask_for if wanted.matches(one)][:limit]
+                return [one for one in await link.records.running() if wanted.matches(one)][:limit]
             replays, narrow = replays_of(link), await narrowed(wanted)
             found = []
             async for record in replays.latest(narrow):
@@ -158,6 +158,18 @@ def list_(
     empty = "No failed turns match." if failed or replayable else "No turn runs now; see --waiting."
     empty = "No turn waits." if waiting else empty
     print_records(rows, LIST_COLUMNS, output, empty=empty)
+
+
+async def _first(
+    records: AsyncIterator[TurnRecord], wanted: FailedFilter, limit: int
+) -> list[TurnRecord]:
+    found: list[TurnRecord] = []
+    async for record in records:
+        if wanted.matches(record):
+            found.append(record)
+        if len(found) == limit:
+            break
+    return found
 
 
 async def _can_be_replayed(replays: Replays, record: TurnRecord) -> bool:

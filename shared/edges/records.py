@@ -227,10 +227,21 @@ class TurnRecords:
         ids: list[bytes] = await within(self._redis.zrange(self._keys.leases, 0, -1))
         return await self._fetch([tid.decode() for tid in ids])
 
-    async def waiting(self, limit: int) -> list[TurnRecord]:
-        """The turns that wait, whatever for, by their deadline: about the oldest first."""
-        ids: list[bytes] = await within(self._redis.zrange(self._keys.waiting, 0, limit - 1))
-        return await self._fetch([tid.decode() for tid in ids])
+    async def waiting(self) -> AsyncIterator[TurnRecord]:
+        """The turns that wait, whatever for, by their deadline: about the oldest first.
+
+        Page by page, since each has its whole request: of turns that start meanwhile some may be
+        passed over.
+        """
+        start = 0
+        while True:
+            end = start + PAGE_TURNS - 1
+            ids: list[bytes] = await within(self._redis.zrange(self._keys.waiting, start, end))
+            for record in await self._fetch([tid.decode() for tid in ids]):
+                yield record
+            if len(ids) < PAGE_TURNS:
+                return
+            start += PAGE_TURNS
 
     async def load(self) -> FleetLoad:
         """How many turns wait and run."""

@@ -15,6 +15,7 @@ from ops.cli.exits import Exit
 from shared.config import Settings
 from shared.edges.local_channel import LocalChannel, LocalMessage
 from shared.edges.queue import TurnQueue
+from shared.edges.records import PAGE_TURNS
 from shared.edges.redis import connect
 from shared.edges.streams import TailReader
 from shared.keys import Keys
@@ -257,3 +258,31 @@ def test_running_turns_are_listed(house: House, turnfleet: Command):
     assert (row["turn_id"], row["state"]) == ("l6", TurnState.QUEUED)
     assert turnfleet("turns", "list", "--waiting", "--guild", "9").stdout == ""
     assert turnfleet("turns", "list", "--waiting", "--failed").exit_code == Exit.BAD_INPUT
+
+
+def test_of_many_turns_that_wait_only_some_are_read(house: House, turnfleet: Command):
+    """Each has its whole request: a look at a long queue must not be its own burden."""
+
+    async def fill() -> None:
+        redis = connect(house.url)
+        queue = TurnQueue(redis, house.keys, house.settings)
+        for number in range(1, PAGE_TURNS + 51):
+            prompt = LocalMessage(
+                id=number, channel_id=number, user_id=1, text="x", guild_id=number
+            )
+            await queue.admit(_request(prompt))
+        await redis.config_resetstat()
+        await redis.aclose()
+
+    async def read() -> int:
+        redis = connect(house.url)
+        stats = await redis.info("commandstats")
+        await redis.aclose()
+        return int(stats["cmdstat_hgetall"]["calls"])
+
+    asyncio.run(fill())
+    rows = json.loads(turnfleet("turns", "list", "--waiting", "--limit", "3", "-o", "json").stdout)
+    assert [row["turn_id"] for row in rows] == ["l1", "l2", "l3"]
+    assert asyncio.run(read()) <= PAGE_TURNS
+    found = turnfleet("turns", "list", "--waiting", "--guild", str(PAGE_TURNS + 50), "-o", "json")
+    assert len(json.loads(found.stdout)) == 1
