@@ -27,16 +27,7 @@ def buried(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Shows what nobody could read: by whom it was put aside, when, and why. The latest first."""
-
-    async def run() -> list[Buried]:
-        async with fleet() as link:
-            backlog = Backlog(link.redis, link.keys)
-            found = await backlog.buried_entries(limit)
-            if drop:
-                await backlog.drop_buried([one.id for one in found])
-            return found
-
-    found = asyncio.run(run())
+    found = asyncio.run(_found(limit))
     rows = [
         {
             "at": datetime.fromtimestamp(one.at_ms / 1000, UTC),
@@ -49,4 +40,15 @@ def buried(
     ]
     print_records(rows, COLUMNS, output, empty="Nothing is buried.")
     if drop and found:
+        asyncio.run(_drop([one.id for one in found]))
         say(f"{len(found)} entries were dropped.")
+
+
+async def _found(limit: int) -> list[Buried]:
+    async with fleet() as link:
+        return await Backlog(link.redis, link.keys).buried_entries(limit)
+
+
+async def _drop(ids: list[str]) -> None:
+    async with fleet() as link:
+        await Backlog(link.redis, link.keys).drop_buried(ids)
