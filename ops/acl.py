@@ -113,6 +113,8 @@ RULES: Final[Mapping[str, Mapping[Role, May]]] = MappingProxyType(
         "heartbeat": _EVERYBODYS,
         "processes": _EVERYBODYS,
         "journal": _GATEWAYS_OWN,
+        "armed": _GATEWAYS_OWN,
+        "forgot": _GATEWAYS_OWN,
         "leader": _GATEWAYS_OWN,
         "last_leader": _GATEWAYS_OWN,
         "memory": _GATEWAYS_OWN,
