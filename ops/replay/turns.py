@@ -166,13 +166,10 @@ class Replays:
         Returns:
             All of them, and how many others were run again.
         """
-        found, replayed = [], 0
-        async for record in self.latest(wanted):
-            if await self._records.was_admitted(next_generation(record.turn_id)):
-                replayed += 1
-            else:
-                found.append(record)
-        return found[::-1], replayed
+        found = [record async for record in self.latest(wanted)]
+        replays = await self._records.admitted([next_generation(one.turn_id) for one in found])
+        owed = [one for one in found if next_generation(one.turn_id) not in replays]
+        return owed[::-1], len(found) - len(owed)
 
     async def latest(self, wanted: FailedFilter) -> AsyncIterator[TurnRecord]:
         """The failed turns that match, the latest first."""

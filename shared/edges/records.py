@@ -6,7 +6,7 @@ moves a turn; `shared.edges.queue` does.
 
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 import msgspec
 from redis.asyncio import Redis
@@ -206,6 +206,18 @@ class TurnRecords:
         """Whether a turn of this id was taken, as far back as its mark lives."""
         found: int = await within(self._redis.exists(self._keys.mark(turn_id)))
         return found == 1
+
+    async def admitted(self, turn_ids: Sequence[str]) -> set[str]:
+        """Which turns of these ids were taken, as far back as their marks live."""
+        taken: set[str] = set()
+        for start in range(0, len(turn_ids), PAGE_TURNS):
+            page = turn_ids[start : start + PAGE_TURNS]
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for turn_id in page:
+                    pipe.exists(self._keys.mark(turn_id))
+                marks: list[int] = await within(pipe.execute())
+            taken.update(turn_id for turn_id, is_there in zip(page, marks, strict=True) if is_there)
+        return taken
 
     async def keep_mark(self, turn_id: str) -> None:
         """Refuses a second turn of this id for as long as a failed one is kept."""

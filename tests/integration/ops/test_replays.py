@@ -238,6 +238,21 @@ def test_a_large_outage_is_replayed_part_by_part_the_oldest_first(
         assert (f"More match: {more}." in done.stderr) == bool(more)
 
 
+async def test_what_is_owed_is_asked_in_few_round_trips(stage: Stage):
+    """The page of a cause asks it whenever it is opened, after an outage for thousands of turns."""
+    for number in range(1, 41):
+        await stage.end(f"m{number}")
+    before = await reads(stage)
+    found, replayed = await stage.replays.owed(FailedFilter())
+    assert (len(found), replayed) == (40, 0)
+    assert await reads(stage) - before < 20
+
+
+async def reads(stage: Stage) -> int:
+    info = await stage.redis.info("stats")
+    return int(info["total_reads_processed"])
+
+
 def test_a_group_of_failures_is_replayed_and_not_another_with_the_same_cause(
     server: RedisServer, tmp_path: Path
 ):
