@@ -73,7 +73,7 @@ class Line:
         self._connection: AbstractConnection | None = None
         self._waiting: list[_Call] = []
         self._carrier: asyncio.Task[None] | None = None
-        self._since_s: float | None = None  # when the current exchange began
+        self._since_s: float | None = None  # when the current exchange began, or had an answer
         self._is_stuck = False  # the carrier is cancelled for that alone
 
     async def ask(self, command: tuple[Any, ...], *, is_raw: bool = False) -> Any:
@@ -157,6 +157,7 @@ class Line:
             while sent:
                 await self._read(connection, sent[0])
                 sent.popleft()
+                self._since_s = asyncio.get_running_loop().time()
         except asyncio.CancelledError:
             await connection.disconnect(nowait=True)
             raise

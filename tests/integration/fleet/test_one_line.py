@@ -38,17 +38,20 @@ async def test_every_answer_finds_who_asked(lined: Any):
 
 async def test_a_refused_command_fails_alone(lined: Any):
     await lined.set("text", "x")
-    found = await asyncio.gather(
-        within(lined.echo("a")),
-        within(lined.incr("text")),
-        within(lined.set("key", object())),
-        within(lined.echo("b")),
-        return_exceptions=True,
-    )
+    async with asyncio.timeout(5):
+        found = await asyncio.gather(
+            within(lined.echo("a")),
+            within(lined.incr("text")),
+            within(lined.set("key", object())),
+            within(lined.set("key", "half a pair: \ud83d")),
+            within(lined.echo("b")),
+            return_exceptions=True,
+        )
     assert found[0] == b"a"
     assert isinstance(found[1], StoreError)
     assert isinstance(found[2], StoreError)  # no value of redis-py's
-    assert found[3] == b"b"
+    assert isinstance(found[3], UnicodeEncodeError)
+    assert found[4] == b"b"
 
 
 async def test_who_is_cancelled_takes_no_answer_along(lined: Any):
@@ -144,3 +147,34 @@ async def test_a_refused_password_is_told_to_everyone(server: RedisServer, clien
         await redis.aclose(close_connection_pool=True)
     finally:
         await client.config_set("requirepass", "")
+
+
+async def test_a_slow_server_that_answers_is_not_silent():
+    """Who gives up meanwhile has nothing sent again: the server would be slower for it."""
+    echoes, connections, ended = 0, 0, asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal echoes, connections
+        connections += 1
+        while data := await reader.read(65536):
+            slow = data.count(b"ECHO")
+            echoes += slow
+            for _ in range(data.count(b"*")):
+                await asyncio.sleep(0.4 if slow else 0.0)
+                writer.write(b"+OK\r\n")
+                await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        ended.set()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        redis: Any = connect(f"redis://127.0.0.1:{port}", batching=True)
+        asking = [asyncio.create_task(within(redis.echo(f"{n}"))) for n in range(5)]
+        await asyncio.sleep(1.4)
+        asking.pop().cancel()
+        await asyncio.gather(*asking)
+        await redis.aclose(close_connection_pool=True)
+        await ended.wait()
+    assert (echoes, connections) == (5, 1)
