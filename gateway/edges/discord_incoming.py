@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final
 
 import hikari
@@ -121,10 +121,11 @@ class Incoming:
             sight.offered, sight.offered_s = sight.places.version, now_s
         return found
 
-    def kept(self) -> None:
-        """The sessions that were asked for last are kept now."""
-        for sight in self._sights.values():
-            sight.kept = sight.offered
+    def kept(self, shards: Iterable[int]) -> None:
+        """The sessions of these that were asked for last are kept now."""
+        for shard in shards:
+            if (sight := self._sights.get(shard)) is not None:
+                sight.kept = sight.offered
 
     async def note_alive(self, connected: frozenset[int]) -> None:
         """Moves the marks of life of shards that missed nothing."""

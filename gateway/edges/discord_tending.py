@@ -10,14 +10,14 @@ leaves them; what both heard meanwhile is one turn each, by the marks of admissi
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import hikari
 
 from gateway.edges.discord_shard import Resumable, Shard, State
-from gateway.edges.shard_leases import Given, Holding, Session, ShardLeases
-from shared.errors import ConfigError, StoreFull, StoreUnavailable
+from gateway.edges.shard_leases import Beat, Given, Holding, Session, ShardLeases
+from shared.errors import ConfigError, StoreError, StoreFull, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,8 @@ LOOK_S: Final = 0.02
 
 Make = Callable[[int, Session | None], Shard]
 
-PASSING: Final = (hikari.HikariError, OSError, TimeoutError)
+PASSING: Final = (hikari.HikariError, OSError, TimeoutError, StoreUnavailable, StoreFull)
+"""How connections end every day."""
 
 
 class Watcher(Protocol):
@@ -49,8 +50,8 @@ class Watcher(Protocol):
         """A session as another could resume it now; None leaves the one that is kept."""
         ...
 
-    def kept(self) -> None:
-        """The sessions that were asked for last are kept."""
+    def kept(self, shards: Iterable[int]) -> None:
+        """The sessions of these that were asked for last are kept."""
         ...
 
 
@@ -102,7 +103,7 @@ class Tending:
         """Shards on their way out: beats go on meanwhile, and who gets one again waits for it."""
         self._beats: asyncio.Task[None] | None = None
         self._refused: ConfigError | None = None
-        self._is_beating = asyncio.Event()
+        self._has_beaten = False
 
     @property
     def states(self) -> Mapping[int, State]:
@@ -116,8 +117,7 @@ class Tending:
             ConfigError: Discord refuses us for good.
         """
         self._beats = asyncio.create_task(self._beat_on(), name="shard leases")
-        await self._is_beating.wait()
-        while self._held and State.CONNECTED not in self.states.values():
+        while self._beats is not None and not self._stands:
             await asyncio.sleep(LOOK_S)
             self._check()
 
@@ -130,8 +130,6 @@ class Tending:
         while self._beats is not None and not self._beats.done():
             await asyncio.wait({self._beats}, timeout=BEAT_S)
             self._check()
-            if self._beats is not None and self._beats.done():
-                self._beats.result()
 
     async def leave(self) -> None:
         """Gives every shard up, its session with it, and takes no more. Safe to call twice."""
@@ -142,29 +140,46 @@ class Tending:
         await asyncio.wait({beats, *self._ending.values()})
         await self._hand_over(dict(self._held), for_good=True)
 
+    @property
+    def _stands(self) -> bool:
+        """A shard is connected, or there was none to take."""
+        is_alone = self._has_beaten and not self._held
+        return is_alone or State.CONNECTED in self.states.values()
+
     def _check(self) -> None:
         if self._refused is not None:
             raise self._refused
+        if self._beats is not None and self._beats.done():
+            self._beats.result()
 
     async def _beat_on(self) -> None:
         while True:
             try:
-                beat = await self._leases.beat(await self._holdings())
+                await self._beat()
             except (StoreUnavailable, StoreFull) as exc:
                 logger.debug("discord.leases_wait", extra={"error": str(exc)})
-            else:
-                self._watcher.kept()
-                for given in beat.taken:
-                    self._take(given)
-                self._is_beating.set()
-                if beat.lost:
-                    logger.warning("discord.shards_lost", extra={"shards": list(beat.lost)})
-                lost = {n: held for n in beat.lost if (held := self._held.pop(n, None))}
-                self._end(lost, self._drop(lost))
-                many = {n: held for n in beat.excess if (held := self._held.get(n))}
-                excess = {n: held for n, held in many.items() if not held.is_leaving}
-                self._end(excess, self._hand_over(excess, for_good=False))
+            except StoreError as exc:
+                # Whatever it is, shards whose beats have ended would be another gateway's, too.
+                logger.warning("discord.leases_refused", extra={"error": str(exc)})
             await asyncio.sleep(BEAT_S)
+
+    async def _beat(self) -> None:
+        holdings = await self._holdings()
+        beat = await self._leases.beat(holdings)
+        self._has_beaten = True
+        self._watcher.kept([number for number, one in holdings.items() if one.session is not None])
+        self._heed(beat)
+
+    def _heed(self, beat: Beat) -> None:
+        for given in beat.taken:
+            self._take(given)
+        if beat.lost:
+            logger.warning("discord.shards_lost", extra={"shards": list(beat.lost)})
+        lost = {n: held for n in beat.lost if (held := self._held.pop(n, None))}
+        self._end(lost, self._drop(lost))
+        many = {n: held for n in beat.excess if (held := self._held.get(n))}
+        excess = {n: held for n, held in many.items() if not held.is_leaving}
+        self._end(excess, self._hand_over(excess, for_good=False))
 
     async def _holdings(self) -> dict[int, Holding]:
         """Our shards with their sessions, so that who is there after a crash can resume them."""
@@ -206,13 +221,15 @@ class Tending:
                 shard = held.shard = self._make(given.shard, session)
                 shard.begin()
                 await shard.join()
-            except (*PASSING, StoreUnavailable, StoreFull, RuntimeError) as exc:
+            except Exception as exc:  # whatever it was, the guilds must be heard again
                 if not self._may_go_on(exc):
                     return
-                logger.warning("discord.connection_ended", extra={"error": type(exc).__name__})
+                facts = {"error": type(exc).__name__, "shard": given.shard}
+                unknown = None if isinstance(exc, (*PASSING, RuntimeError)) else exc
+                logger.warning("discord.connection_ended", extra=facts, exc_info=unknown)
             if held.shard is not None:
                 failures = 0 if held.shard.has_stood else failures
-                await held.shard.leave()
+                await _closed(held.shard)
             await self._sleep(RECONNECT_S[min(failures, len(RECONNECT_S) - 1)])
             session, failures = None, failures + 1
 
@@ -265,7 +282,7 @@ class Tending:
             if held.keeper is not None:
                 held.keeper.cancel()
                 await asyncio.wait({held.keeper})
-            left = None if held.shard is None else await held.shard.leave()
+            left = None if held.shard is None else await _closed(held.shard)
             session = None if left is None else _session_of(left)
             sessions[number] = self._watcher.end_shard(number, session)
 
@@ -273,6 +290,16 @@ class Tending:
             for number, held in shards.items():
                 group.create_task(drop(number, held), name=f"leaving shard {number}")
         return sessions
+
+
+async def _closed(shard: Shard) -> Resumable | None:
+    """Closes a shard: its session for others. A socket that dies of it leaves none."""
+    try:
+        return await shard.leave()
+    except Exception as exc:  # noqa: BLE001 -- the other shards are handed over all the same
+        facts = {"error": type(exc).__name__, "shard": shard.id}
+        logger.warning("discord.shard_not_closed", extra=facts)
+        return None
 
 
 def _session_of(left: Resumable) -> Session:
