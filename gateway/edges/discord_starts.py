@@ -21,6 +21,9 @@ IDENTIFY_FLOOR: Final = 50
 """Of 1,000 identifies a day the last ones are kept: Discord resets the token at none."""
 ASK_AGAIN_S: Final = 600.0
 """How often Discord is asked, while too few are left, whether there are more."""
+FRESH_S: Final = 5.0
+"""How long such an answer holds for the other shards of a gateway: those that wait for a bucket ask
+again with each start, and their questions count against the bot's requests."""
 AWAY_S: Final = 1.0
 """How often Redis or Discord is asked again while it is away."""
 CALL_TIMEOUT_S: Final = 10.0
@@ -44,6 +47,9 @@ class Starts:
         self._leases = leases
         self._rest = rest
         self._sleep = sleep
+        self._asking = asyncio.Lock()
+        self._said: hikari.SessionStartLimit | None = None
+        self._said_s = 0.0
         self.total, self.left = 0, 0
         """How many sessions may be begun in a day, and still today, as Discord said last."""
 
@@ -59,8 +65,7 @@ class Starts:
             if limit is None:
                 await self._sleep(AWAY_S)
                 continue
-            self.note(limit)
-            if limit.remaining < IDENTIFY_FLOOR:
+            if self.left < IDENTIFY_FLOOR:
                 await self._refuse(shard, limit)
                 continue
             try:
@@ -87,7 +92,7 @@ class Starts:
         logger.error(
             "discord.few_identifies_left",
             extra={
-                "remaining": limit.remaining,
+                "remaining": self.left,
                 "kept": IDENTIFY_FLOOR,
                 "shard": shard.id,
                 "reset_after_s": round(reset_s),
@@ -95,8 +100,19 @@ class Starts:
             },
         )
         await self._sleep(min(reset_s, ASK_AGAIN_S))
+        self._said = None
 
     async def _limit(self) -> hikari.SessionStartLimit | None:
+        """What Discord said a moment ago, to whichever shard."""
+        async with self._asking:
+            now_s = asyncio.get_running_loop().time()
+            if self._said is None or now_s - self._said_s >= FRESH_S:
+                self._said, self._said_s = await self._ask(), now_s
+                if self._said is not None:
+                    self.note(self._said)
+            return self._said
+
+    async def _ask(self) -> hikari.SessionStartLimit | None:
         rest = self._rest()
         if rest is None:
             return None

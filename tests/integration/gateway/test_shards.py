@@ -169,3 +169,20 @@ async def test_another_number_of_shards_comes_without_a_gap(bench: ShardBench):
         while not {*said, *later} <= {prompt.message_id for prompt in new.prompts}:
             await asyncio.sleep(0.02)
     assert not {*later} & {prompt.message_id for prompt in old.prompts}
+
+
+async def test_shards_that_wait_for_their_start_ask_discord_once_together(bench: ShardBench):
+    bench.discord.sockets.starts.max_concurrency = 1
+    await bench.gateway("a")
+    await bench.connected(4)
+    asked = [call for call in bench.discord.calls if call.path.endswith("/gateway/bot")]
+    assert len(asked) <= 3, "at the start, and then for all of them"
+
+
+async def test_a_shard_that_ends_by_nonsense_is_heard_again(bench: ShardBench):
+    await bench.gateway("a", "2")
+    await bench.connected(2)
+    for connection in bench.discord.sockets.connections:
+        await connection.send_text("nonsense")
+    said = await bench.say_everywhere("still there?")
+    await bench.heard(*said)
