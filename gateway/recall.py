@@ -17,6 +17,8 @@ import msgspec
 from gateway.intake import Admissions
 from gateway.telling import NOTICES, Answer
 from shared.errors import StoreFull, StoreUnavailable
+from shared.merging import amended
+from shared.private import told_by_size
 from shared.turns import TurnRequest
 
 logger = logging.getLogger(__name__)
@@ -31,7 +33,7 @@ LONGEST_S: Final = 15 * 60.0
 """A turn that has not ended is kept for longer, for a server that forgets everything; after this
 nobody waits for its answer."""
 KEPT_MAX: Final = 1_000
-"""Requests kept at most, some kilobytes each: a hundred a second for as long as they are kept."""
+"""Requests kept at most, some kilobytes each: the newest, a hundred a second for ten seconds."""
 
 
 class Queue(Admissions, Protocol):
@@ -60,6 +62,8 @@ class Prompts(Protocol):
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):
     """An edit of a prompt, or, without a text, its deletion."""
+
+    __repr__ = told_by_size
 
     at_s: float
     turn_id: str
@@ -127,6 +131,8 @@ class Recall:
         """Replaces the prompt of a turn that still waits; False when there is none."""
         is_amended = await self._prompts.amend(turn_id, text)
         if is_amended:
+            kept = ((at_s, amended(one, turn_id, text) or one) for at_s, one in self._kept)
+            self._kept = deque(kept, KEPT_MAX)
             self._changes.append(_Change(at_s=_now_s(), turn_id=turn_id, text=text))
         return is_amended
 

@@ -196,13 +196,25 @@ class GatewayFleet:
         return f"{facts['run_id']} {(word or b'').decode()}"
 
     async def ended(self, turn_ids: list[str]) -> set[str]:
-        """Which of these turns have ended, or are unknown."""
-        async with self._queue.redis.pipeline(transaction=False) as pipe:
-            for turn_id in turn_ids:
-                pipe.hget(self._queue.keys.turn(turn_id), "state")
-            states: list[bytes | None] = await within(pipe.execute())
-        pairs = zip(turn_ids, states, strict=True)
-        return {tid for tid, state in pairs if state is None or state.decode() in ENDS}
+        """Which of these turns have ended, or are unknown.
+
+        One that was taken in has not while the turn that has its words goes on.
+        """
+        ended: set[str] = set()
+        holders = {turn_id: turn_id for turn_id in turn_ids}
+        while holders:
+            async with self._queue.redis.pipeline(transaction=False) as pipe:
+                for holder in holders.values():
+                    pipe.hmget(self._queue.keys.turn(holder), ["state", "into"])
+                rows: list[list[bytes | None]] = await within(pipe.execute())
+            further: dict[str, str] = {}
+            for turn_id, (state, into) in zip(holders, rows, strict=True):
+                if into is not None:
+                    further[turn_id] = into.decode()
+                elif state is None or state.decode() in ENDS:
+                    ended.add(turn_id)
+            holders = further
+        return ended
 
     async def cancel(self, turn_id: str) -> None:
         """Stops a turn whose answer nobody can see."""

@@ -23,6 +23,7 @@ from shared.edges.redis import connect
 from shared.edges.streams import TailReader
 from shared.errors import StoreFull, StoreUnavailable, WireError
 from shared.keys import Keys
+from shared.turns import FollowUp
 from tests.support.servers import RedisServer, flavors, running_server
 from tests.support.turns import admit_and_claim, segment, turn
 
@@ -317,6 +318,16 @@ async def test_it_is_told_which_turns_have_ended(redis):
     (running,) = await queue.claim("w1", 1)
     assert await fleet.ended(["l1", "l2", "l3", "l4"]) == {"l1", "l4"}
     assert running.token.turn_id in ("l2", "l3")
+
+
+async def test_a_turn_that_was_taken_in_ends_with_the_one_that_has_its_words(redis):
+    queue = TurnQueue(redis, KEYS, Settings())
+    fleet = GatewayFleet(queue)
+    for number in (1, 2, 3):
+        await queue.admit(turn(f"l{number}", follow_up=FollowUp.MERGE))
+    assert await fleet.ended(["l1", "l2", "l3"]) == set()
+    await queue.cancel("l3")
+    assert await fleet.ended(["l1", "l2", "l3"]) == {"l1", "l2", "l3"}
 
 
 async def test_a_full_server_without_memory_is_another_one(redis):

@@ -27,6 +27,7 @@ class ForgetfulQueue:
         self.room = 10_000
         self.over: set[str] = set()
         self.texts: dict[str, str] = {}
+        self.words: list[object] = []
         self.told: list[tuple[str, str]] = []
 
     async def tell(self, request: TurnRequest, answer: Answer) -> None:
@@ -44,6 +45,7 @@ class ForgetfulQueue:
         if len(self.taken) >= self.room:
             return "full"
         self.taken.append(request.turn_id)
+        self.words.append(request.messages[-1].content)
         return "accepted"
 
     async def amend(self, turn_id: str, text: str) -> bool:
@@ -273,6 +275,17 @@ async def test_changes_of_long_ago_are_not_kept(queue):
     queue.forget()
     await recall.look()
     assert queue.texts == {}
+
+
+async def test_an_edit_of_long_ago_goes_with_a_turn_that_still_waits(queue):
+    recall = recalling(queue, kept_s=-1.0)
+    await recall.look()
+    await recall.admit(turn("l1"))
+    await recall.amend("l1", "better")
+    await recall.look()
+    queue.forget("l1")
+    await recall.look()
+    assert (queue.taken, queue.words[-1]) == (["l1"], "better")
 
 
 async def test_a_regret_is_said_in_the_channel_until_it_gets_through(queue):
