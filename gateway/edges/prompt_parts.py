@@ -5,19 +5,33 @@ was merged into a later one has its words there (docs/decisions/0012): only thes
 `gateway.edges.store` asks it.
 """
 
+import contextlib
 from typing import Final
 
-from shared.edges.queue import TurnQueue
+from shared.edges.queue import Cancelled, TurnQueue
 from shared.edges.redis import within
 from shared.edges.scripting import Script
 from shared.errors import WireError
 from shared.merging import MAX_MERGED, amended, prompts_of, without
 from shared.segments import WITHDRAWN
-from shared.turns import TurnRequest, TurnState
+from shared.turns import ENDS, TurnRequest
 from shared.wire import decode_turn_request, encode_turn_request
 
 MAX_TRIES: Final = 5
 """For a turn that is taken in, or edited, while it is looked at: both end."""
+
+
+class _Holder:
+    """A turn that has the words of a prompt, with its request as it lies there."""
+
+    def __init__(self, turn_id: str, state: str, raw: bytes) -> None:
+        self.turn_id = turn_id
+        self.raw = raw
+        self.is_over = not state or state in ENDS
+        self.request: TurnRequest | None = None
+        if raw:
+            with contextlib.suppress(WireError):  # of another version
+                self.request = decode_turn_request(raw)
 
 
 class PromptParts:
@@ -34,11 +48,11 @@ class PromptParts:
     async def amend(self, turn_id: str, text: str) -> bool:
         """Puts other words in the place of a prompt that waits; False when none does."""
         for _ in range(MAX_TRIES):
-            holder, raw, request = await self._holder(turn_id)
-            changed = None if request is None else amended(request, turn_id, text)
-            if changed is None:
+            holder = await self._holder(turn_id)
+            changed = None if holder.request is None else amended(holder.request, turn_id, text)
+            if changed is None or holder.is_over:
                 return False
-            if await self._replace(holder, raw, changed):
+            if await self._replace(holder, changed):
                 return True
         return False
 
@@ -49,18 +63,24 @@ class PromptParts:
         has to ask again does so without.
         """
         for _ in range(MAX_TRIES):
-            holder, raw, request = await self._holder(turn_id)
-            prompts = (turn_id,) if request is None else prompts_of(request)
+            holder = await self._holder(turn_id)
+            if holder.is_over:
+                return
+            request = holder.request
             changed = None if request is None else without(request, turn_id)
-            if changed is not None and await self._replace(holder, raw, changed, runs=True):
+            if changed is not None:
+                if await self._replace(holder, changed, runs=True):
+                    return
+                continue
+            prompts = (turn_id,) if request is None else prompts_of(request)
+            if prompts and turn_id not in prompts:
+                return  # it is taken back already
+            if await self._queue.cancel(holder.turn_id, why=WITHDRAWN) is not Cancelled.FINISHED:
                 return
-            if changed is None:
-                if turn_id in prompts or not prompts:
-                    await self._queue.cancel(holder, why=WITHDRAWN)
-                return
+            # It ended, or was taken in, since it was looked at.
 
-    async def _holder(self, turn_id: str) -> tuple[str, bytes, TurnRequest | None]:
-        """The turn that has the words of a prompt, with its request as it lies there.
+    async def _holder(self, turn_id: str) -> _Holder:
+        """The turn that has the words of a prompt.
 
         A turn that was taken in says by which one; that may have been taken in, too.
         """
@@ -70,20 +90,12 @@ class PromptParts:
                 self._queue.redis.hmget(key, ["state", "request", "into"])
             )
             state, raw, into = found
-            if into is not None and state == TurnState.CANCELLED.encode():
-                turn_id = into.decode()
-                continue
-            if raw is None:
-                break
-            try:
-                return turn_id, raw, decode_turn_request(raw)
-            except WireError:
-                break  # of another version
-        return turn_id, b"", None
+            if into is None:
+                return _Holder(turn_id, (state or b"").decode(), raw or b"")
+            turn_id = into.decode()
+        return _Holder(turn_id, "", b"")
 
-    async def _replace(
-        self, turn_id: str, raw: bytes, request: TurnRequest, *, runs: bool = False
-    ) -> bool:
-        args: list[str | bytes | int] = [raw, encode_turn_request(request), int(runs)]
-        answer: int = await within(self._amend([self._queue.keys.turn(turn_id)], args))
+    async def _replace(self, holder: _Holder, request: TurnRequest, *, runs: bool = False) -> bool:
+        args: list[str | bytes | int] = [holder.raw, encode_turn_request(request), int(runs)]
+        answer: int = await within(self._amend([self._queue.keys.turn(holder.turn_id)], args))
         return answer == 1

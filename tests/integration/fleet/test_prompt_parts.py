@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from gateway.edges.store import GatewayFleet
-from shared.edges.queue import Admission, TurnQueue
+from shared.config import Settings
+from shared.edges.queue import Admission, Cancelled, TurnQueue
 from shared.edges.records import TurnRecords
 from shared.history import Attachment, Reading
 from shared.messages import Message, Role
@@ -137,3 +138,23 @@ async def test_a_prompt_that_stands_alone_is_stopped_as_before(
     await fleet.withdraw("m1")
     assert await records.state("m1") is TurnState.CANCELLED
     await fleet.withdraw("m9")  # nobody knows it
+
+
+class HastyQueue(TurnQueue):
+    """Takes another prompt of the same person in just before a turn is stopped."""
+
+    follower: TurnRequest | None = None
+
+    async def cancel(self, turn_id: str, *, why: str = "") -> Cancelled:
+        follower, self.follower = self.follower, None
+        if follower is not None:
+            assert await self.admit(follower) is Admission.ACCEPTED
+        return await super().cancel(turn_id, why=why)
+
+
+async def test_a_prompt_that_is_taken_in_while_it_is_deleted_is_deleted_there(queue: TurnQueue):
+    hasty = HastyQueue(queue.redis, queue.keys, Settings())
+    fleet = await admitted(hasty, 1)
+    hasty.follower = said(2)
+    await fleet.withdraw("m1")
+    assert words(await asked(queue)) == ["say 2"]
