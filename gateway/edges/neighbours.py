@@ -83,8 +83,9 @@ class Neighbours:
         entries: Any = await within(self._redis.xrange(self._stream, start, count=100))
         for entry_id, row in entries:
             self._last = entry_id
-            if row[b"from"] != self._own.encode():
-                await self._heed(_place_of(row), NOBODY)
+            place = None if row.get(b"from") == self._own.encode() else _place_of(row)
+            if place is not None:
+                await self._heed(place, NOBODY)
 
     async def _tell(self, place: Place) -> None:
         word = "gone" if isinstance(place, PlaceGone) else "changed"
@@ -101,8 +102,12 @@ class Neighbours:
             logger.debug("neighbours.not_told", extra={"error": str(exc)})
 
 
-def _place_of(row: dict[bytes, bytes]) -> Place:
+def _place_of(row: dict[bytes, bytes]) -> Place | None:
+    """What somebody tells; None for what another version says otherwise."""
     channel = row.get(b"channel")
-    return _WORDS[row[b"what"].decode()](
-        guild_id=int(row[b"guild"]), channel_id=None if channel is None else int(channel)
-    )
+    try:
+        return _WORDS[row[b"what"].decode()](
+            guild_id=int(row[b"guild"]), channel_id=None if channel is None else int(channel)
+        )
+    except (KeyError, ValueError):
+        return None

@@ -100,3 +100,12 @@ async def test_only_places_are_told_each_once_and_none_of_before(two, redis):
     await delivers.neighbours.look()
     assert not delivers.is_blocked(), "what was told is not told again"
     assert await redis.pttl(KEYS.front("changes")) > 0
+
+
+async def test_what_another_version_tells_is_passed_over(two, redis):
+    hears, delivers = two
+    for row in ({"what": "moved", "guild": "7"}, {"what": "gone", "guild": "none"}, {"from": "x"}):
+        await redis.xadd(KEYS.front("changes"), row)
+    await hears.heed(PlaceGone(guild_id=GUILD, channel_id=CHANNEL), 1)
+    await delivers.neighbours.look()
+    assert delivers.is_blocked()
