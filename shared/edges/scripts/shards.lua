@@ -27,14 +27,17 @@ if (clock > 0 and now - clock > lease) or (clock == 0 and ARGV[7]) then
 end
 redis.call('HSET', KEYS[2], 'clock', now)
 
-local joined, living = {[me] = now}, {me}
+local joined, living, counts = {[me] = now}, {me}, {[count] = true}
 local rows = redis.call('HGETALL', KEYS[2])
 for i = 1, #rows, 2 do
   local number, name = string.match(rows[i], '^(%d+)|(.*)$')
   local at, till = string.match(rows[i + 1], '^(%d+)|(%d+)$')
   if number and tonumber(till) + tonumber(ARGV[4]) < now then
     redis.call('HDEL', KEYS[2], rows[i])
-  elseif tonumber(number) == count and name == me then
+    number = nil
+  end
+  if number and tonumber(till) >= now then counts[tonumber(number)] = true end
+  if tonumber(number) == count and name == me then
     joined[me] = tonumber(at)
   elseif tonumber(number) == count and tonumber(till) >= now then
     joined[name] = tonumber(at)
@@ -106,6 +109,11 @@ end
 local excess = {}
 for i = #mine, share + 1, -1 do
   if claims[mine[i]] then excess[#excess + 1] = mine[i] end
+end
+
+-- Beats keep the sessions from expiring: those of a number that nobody has any more go here.
+for _, field in ipairs(now >= grace and redis.call('HKEYS', KEYS[3]) or {}) do
+  if not counts[tonumber(string.match(field, '^%d+/(%d+)'))] then redis.call('HDEL', KEYS[3], field) end
 end
 
 redis.call('PEXPIRE', KEYS[1], ARGV[4])

@@ -237,6 +237,22 @@ async def test_two_numbers_of_shards_stand_side_by_side(redis):
     ]
 
 
+async def test_sessions_of_a_number_that_nobody_has_any_more_go(redis):
+    (old,) = await gateways(redis, "a", "2")
+    (new,) = await gateways(redis, "b", "4")
+    old.saves = new.saves = True
+    await settled(old, new)
+    await old.leave((0, 1))
+    await settled(old, new)
+    assert {b"0/2", b"0/2/places", b"0/4", b"0/4/places"} <= {
+        *await redis.hkeys(KEYS.front("sessions"))
+    }, "its gateways may come back to it"
+    await old.leave((0, 1), for_good=True)
+    await settled(new)
+    left = await redis.hkeys(KEYS.front("sessions"))
+    assert {name.split(b"/")[1] for name in left} == {b"4"}
+
+
 async def test_sessions_begin_one_at_a_time_in_a_bucket_for_all_gateways(redis):
     first, second = await gateways(redis, "ab")
     await settled(first, second)
