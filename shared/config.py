@@ -49,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     discord_rest_url: str = "https://discord.com/api/v10"
     discord_requests_per_s: int = 50
     """Discord's limit of a bot token, shared by all gateways; large bots are given more."""
-    discord_shards: str = "auto"
+    discord_shards: int | str = "auto"
     """How many shards the bot has; its gateways share them. `auto` is what Discord recommends."""
     discord_names: str = ""
     """Names that call the bot at the beginning of a message, with commas between. They need

@@ -154,7 +154,7 @@ class RedisShards:
         keys: Keys,
         owner: str,
         *,
-        wanted: str = AUTO,
+        wanted: int | str = AUTO,
         lease_ms: int = SHARD_LEASE_MS,
         gap_ms: int = IDENTIFY_GAP_MS,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -236,12 +236,13 @@ class RedisShards:
         return session if self._now_ms() - session.at_ms < SESSION_TTL_MS else None
 
 
-def wanted_shards(text: str) -> int:
+def wanted_shards(setting: int | str) -> int:
     """The number of shards that a setting names; 0 for `auto`.
 
-    >>> wanted_shards("4"), wanted_shards("auto")
-    (4, 0)
+    >>> wanted_shards("4"), wanted_shards(4), wanted_shards("auto")
+    (4, 4, 0)
     """
+    text = str(setting)
     if text.strip().lower() in ("", "0", AUTO):
         return 0
     if text.isdigit() and int(text) <= MAX_SHARDS:

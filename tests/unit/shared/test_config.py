@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from shared.config import NOT_SETTINGS, Settings, data_dir, load_settings
+from shared.config import NOT_SETTINGS, Settings, data_dir, load_settings, settings_from
 from shared.errors import ConfigError
 
 
@@ -44,6 +44,12 @@ def test_a_wrong_setting_is_named(environ, message):
     with pytest.raises(ConfigError) as caught:
         load_settings(environ)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("shards", [4, 0, "4", "auto"])
+def test_a_number_of_shards_may_be_written_as_a_number(shards):
+    """In the file it was one before `auto` came."""
+    assert settings_from({"discord_shards": shards}).discord_shards == shards
 
 
 @pytest.mark.parametrize("prefix", NOT_SETTINGS)
