@@ -156,11 +156,17 @@ class Tending:
         while True:
             try:
                 await self._beat()
+            except ConfigError:
+                raise
             except (StoreUnavailable, StoreFull) as exc:
                 logger.debug("discord.leases_wait", extra={"error": str(exc)})
-            except StoreError as exc:
+            except Exception as exc:
                 # Whatever it is, shards whose beats have ended would be another gateway's, too.
-                logger.warning("discord.leases_refused", extra={"error": str(exc)})
+                is_said = isinstance(exc, StoreError)
+                facts = {"error": str(exc) if is_said else type(exc).__name__}
+                logger.warning(
+                    "discord.beat_failed", extra=facts, exc_info=None if is_said else exc
+                )
             await asyncio.sleep(BEAT_S)
 
     async def _beat(self) -> None:

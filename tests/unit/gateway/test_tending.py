@@ -133,8 +133,9 @@ async def test_a_refused_user_of_redis_is_said_at_the_start():
             await tending(Leases(ConfigError("NOPERM"))).begin()
 
 
-async def test_a_beat_that_is_refused_is_not_the_last_one():
-    tended = tending(Leases(StoreError("refused"), GIVEN))
+@pytest.mark.parametrize("error", [StoreError("refused"), ValueError("a bug")], ids=repr)
+async def test_a_beat_that_fails_is_not_the_last_one(error: Exception):
+    tended = tending(Leases(error, GIVEN))
     async with asyncio.timeout(10):
         await tended.begin()
     await until_connected(tended, 2)
