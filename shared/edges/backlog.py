@@ -11,6 +11,9 @@ from redis.asyncio import Redis
 from shared.edges.redis import within
 from shared.keys import Keys
 
+LOOKED_AT: Final = 200
+"""Waiting turns whose age is looked at, about the oldest: the page is drawn every two seconds."""
+
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """Entries of a stream that nobody has acknowledged; `oldest_ms` is the age of the first."""
@@ -92,28 +95,38 @@ class Backlog:
             await within(self._redis.xdel(self._keys.buried, *ids))
 
     async def standstill(self) -> Standstill:
-        """The oldest turn that waits, and pauses. By plain reads: the console runs no scripts.
+        """The oldest turn that waits for a worker, and pauses. By plain reads, as the console may.
 
-        A key that rests is no operator's word, and ends by itself.
+        Who waits for an earlier prompt of their channel, or for their time, waits for no worker. A
+        key that rests is no operator's word, and ends by itself.
         """
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.zrange(self._keys.waiting, 0, 0)
+            pipe.zrange(self._keys.waiting, 0, LOOKED_AT - 1)
             pipe.zrange(self._keys.pauses, 0, -1, withscores=True)
             pipe.time()
-            first, pauses, (seconds, micros) = await within(pipe.execute())
+            ids, pauses, (seconds, micros) = await within(pipe.execute())
         now_ms = int(seconds) * 1000 + int(micros) // 1000
-        born_ms: bytes | None = None
-        if first:
-            turn = self._keys.turn(first[0].decode())
-            born_ms = await within(self._redis.hget(turn, "enqueued"))
+        born_ms = await self._for_a_worker([turn_id.decode() for turn_id in ids])
         return Standstill(
-            oldest_ms=0 if born_ms is None else max(0, now_ms - int(born_ms)),
+            oldest_ms=max([0, *(now_ms - one for one in born_ms)]),
             pauses={
                 name.decode(): None if until_ms == float("inf") else int(until_ms) - now_ms
                 for name, until_ms in pauses
                 if until_ms > now_ms and not name.startswith(_RESTS)
             },
         )
+
+    async def _for_a_worker(self, turn_ids: list[str]) -> list[int]:
+        """When those of the turns began to wait that nothing but a worker keeps."""
+        if not turn_ids:
+            return []
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for turn_id in turn_ids:
+                pipe.hmget(self._keys.turn(turn_id), ["enqueued", "lane", "held"])
+            pipe.hkeys(self._keys.running_lanes)
+            *rows, running = await within(pipe.execute())
+        busy = set(running)
+        return [int(born) for born, lane, held in rows if born and not held and lane not in busy]
 
     async def _of(self, stream: str) -> Waiting:
         async with self._redis.pipeline(transaction=False) as pipe:

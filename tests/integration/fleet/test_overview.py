@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from shared.edges.backlog import Backlog
 from shared.edges.overview import Finding, Overview, Why
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
@@ -45,6 +46,26 @@ async def test_the_status_counts_what_waits_and_runs(queue: TurnQueue, overview:
 async def test_an_empty_fleet_has_a_status(overview: Overview):
     status = await overview.status()
     assert (status.waiting, status.guilds, status.pauses) == (0, (), {})
+
+
+async def test_who_waits_for_a_reply_or_for_their_time_waits_for_no_worker(
+    queue: TurnQueue, client: Redis, keys: Keys
+):
+    backlog = Backlog(client, keys)
+
+    async def grow_old(turn_id: str) -> None:
+        await within(client.hset(keys.turn(turn_id), "enqueued", "1000"))
+
+    await queue.admit(turn("l1", channel=1))
+    await claim_one(queue)
+    await queue.admit(turn("l2", channel=1))
+    await queue.admit(turn("l3", channel=2, wait_ms=600_000))
+    for turn_id in ("l2", "l3"):
+        await grow_old(turn_id)
+    assert (await backlog.standstill()).oldest_ms == 0
+    await queue.admit(turn("l4", channel=3))
+    await grow_old("l4")
+    assert (await backlog.standstill()).oldest_ms > 45_000
 
 
 async def test_a_place_in_the_lane_is_exact(queue: TurnQueue, overview: Overview):
