@@ -288,9 +288,9 @@ class DiscordFront:
             await asyncio.sleep(self._alive_every_s)
             await self._incoming.note_alive(self._connection.connected)
 
-    async def _fetch_missed(self, moved: Moved) -> list[hikari.Message]:
+    async def _fetch_missed(self, moved: Moved) -> list[hikari.Message] | Unavailable:
         found = await self._fetch(moved.channel_id, after=moved.after, limit=MAX_MESSAGES)
-        return found if isinstance(found, list) else []
+        return [] if isinstance(found, Refused) else found
 
     async def _fetch(
         self, channel_id: int, *, after: int, limit: int

@@ -47,11 +47,12 @@ class Marks(Protocol):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A channel whose history must be read after an id."""
+    """A channel whose history must be read after an id; `tries` is how often that failed."""
 
     channel_id: int
     guild_id: int | None
     after: int
+    tries: int = 0
 
 
 class Backfill:

@@ -23,7 +23,7 @@ from gateway.edges.discord_places import Places
 from gateway.edges.discord_prompts import echo_of, prompt_of
 from gateway.edges.discord_shard import Ledger, Token
 from gateway.edges.shard_leases import KnownPlaces, Session
-from gateway.front import FrontEvent, Prompt
+from gateway.front import FrontEvent, Prompt, Unavailable
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 
 logger = logging.getLogger(__name__)
@@ -39,8 +39,11 @@ LARGE_PLACES: Final = 2_000
 KEEP_LARGE_S: Final = 10.0
 """How often so many are written anew, while they change; their session stands still meanwhile."""
 
-Fetch = Callable[[Moved], Awaitable[list[hikari.Message]]]
-"""A channel's history after an id; empty where it may not or cannot be read."""
+READ_AGAIN_S: Final = (1.0, 5.0, 15.0, 60.0, 180.0, 300.0)
+"""When a history is asked for again that could not be read; meanwhile the mark of life stands."""
+
+Fetch = Callable[[Moved], Awaitable[list[hikari.Message] | Unavailable]]
+"""A channel's history after an id; empty where it may not be read."""
 
 
 class _Sight:
@@ -145,7 +148,10 @@ class Incoming:
         while (item := await self._queue.get()) is not None:
             event, token = item
             if isinstance(event, Moved):
-                for prompt in await self._missed(event):
+                found = await self._fetch(event)
+                if isinstance(found, Unavailable) and self._again(event, token, found):
+                    continue
+                for prompt in [] if isinstance(found, Unavailable) else self._missed(event, found):
                     self._untaken.setdefault(prompt.message_id, []).append(token.again())
                     yield prompt
                 token.close()
@@ -244,10 +250,22 @@ class Incoming:
             return False
         return True
 
-    async def _missed(self, moved: Moved) -> list[Prompt]:
+    def _again(self, moved: Moved, token: Token, why: Unavailable) -> bool:
+        """Has a history read later; False where that was tried often enough."""
+        if moved.tries >= len(READ_AGAIN_S):
+            logger.warning(
+                "discord.history_not_read",
+                extra={"channel_id": moved.channel_id, "reason": why.reason},
+            )
+            return False
+        wait_s = max(READ_AGAIN_S[moved.tries], why.retry_after_s or 0.0)
+        later = msgspec.structs.replace(moved, tries=moved.tries + 1)
+        asyncio.get_running_loop().call_later(wait_s, self._put, later, token)
+        return True
+
+    def _missed(self, moved: Moved, found: list[hikari.Message]) -> list[Prompt]:
         plain = [
-            prompt_of(message, self._bot_id(), moved.guild_id, backfilled=True)
-            for message in await self._fetch(moved)
+            prompt_of(message, self._bot_id(), moved.guild_id, backfilled=True) for message in found
         ]
         prompts = [self._placed(prompt) for prompt in plain]
         return [prompt for prompt in prompts if not prompt.from_bot]
