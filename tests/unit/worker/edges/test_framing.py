@@ -78,11 +78,11 @@ def test_a_chunked_body_is_what_h11_reads_in_it(chunks, end, places):
 @given(
     st.lists(chunk, min_size=1, max_size=3),
     st.integers(0, 200),
-    st.sampled_from(list(b"0aZ\r\n ;-+_x")),
+    st.sampled_from(list(b"1aZ\r\n ;-+_x")),  # 0 would begin a trailer, which is read over
     st.lists(st.integers(0, 400), max_size=4),
 )
 def test_a_chunked_body_that_h11_refuses_is_refused(chunks, place, byte, places):
-    raw = bytearray(b"".join(chunks))  # without its end, so that no trailer is judged
+    raw = bytearray(b"".join(chunks))
     raw[place % len(raw)] = byte
     parts = cut(bytes(raw), places)
     found, expected = read(Chunked(), parts), read_by_h11(parts)
