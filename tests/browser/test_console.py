@@ -134,7 +134,7 @@ async def test_a_failed_turn_is_found_resolved_and_replayed(stage: Stage):
 async def test_a_cause_is_resolved_and_its_turns_replayed_once(stage: Stage):
     async with stage.visit() as page:
         await page.goto("/causes")
-        await page.get_by_role("link", name="invalid_key").click()
+        await page.get_by_role("table").get_by_role("link", name="invalid_key").click()
         await page.get_by_label("note").fill("new key")
         await page.get_by_role("button", name="Resolve").click()
         await expect(page.locator("h1")).to_contain_text("resolved")
