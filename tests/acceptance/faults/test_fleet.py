@@ -168,7 +168,7 @@ async def test_a_drain_that_is_longer_than_a_lease(scene: FleetScene):
 async def test_ten_restarts_during_one_turn(scene: FleetScene):
     """Each restart hands the turn back and none counts as a crash."""
     await scene.fleet.start()
-    await scene.send("60x50", channel=1)
+    await scene.send("100x100", channel=1)  # longer than a busy machine starts a process
     for _ in range(10):
         await scene.until_running(1)
         await asyncio.sleep(0.3)
