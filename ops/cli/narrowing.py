@@ -1,19 +1,12 @@
-"""A cause as a person names it, for the index of failed turns, which knows words alone.
+"""A cause as a person names it: `turns list` and `turns replay` take the hash of a group, too.
 
-Comes in: a filter whose cause may be a group's hash. Goes out: the filter with the turns of that
-group, as the operators' database has them. `turns list` and `turns replay` use it.
+Comes in: a filter. Goes out: the filter with the turns of the group that it names.
 """
-
-from datetime import UTC, datetime, timedelta
-
-import msgspec
 
 from ops.cli.exits import NotFound
 from ops.cli.session import database
+from ops.replay import groups
 from ops.replay.turns import FailedFilter
-from ops.triage.attempts import turns_of
-from shared.causes import Cause
-from shared.lifetimes import FAILED_TTL_MS
 
 
 async def narrowed(wanted: FailedFilter) -> FailedFilter:
@@ -23,12 +16,12 @@ async def narrowed(wanted: FailedFilter) -> FailedFilter:
         NotFound: it is no word of a cause, and no group of failed turns begins so.
         StoreError: the database does not answer; a word needs none.
     """
-    cause = wanted.cause
-    if cause is None or cause in set(Cause):
+    if groups.group_in(wanted) is None:
         return wanted
-    since = datetime.now(UTC) - timedelta(milliseconds=FAILED_TTL_MS)
     async with database() as opened:
-        found = await turns_of(opened, cause, since)
-    if not found:
-        raise NotFound(f"no turn failed by a cause {cause}; `turnfleet errors top --all` has them")
-    return msgspec.structs.replace(wanted, cause=None, among=found)
+        found = await groups.narrowed(opened, wanted)
+    if not found.among:
+        raise NotFound(
+            f"no turn failed by a cause {wanted.cause}; `turnfleet errors top --all` has them"
+        )
+    return found

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ops.console.access import Access, is_own_form, let_in
 from ops.console.desk import Desk, desk_of
-from ops.console.failures import examined
+from ops.console.failures import examined, group_of
 from ops.console.render import page
 from ops.replay.turns import Candidate, Change, Reason, admitted
 from ops.store.causes import Verdict, decide
@@ -56,7 +56,7 @@ async def replay_cause(request: Request) -> Response:
     if found is None:
         raise HTTPException(404, f"There is no cause {name}.")
     change = Change(model=str(form.get("model") or "") or None, anyway=bool(form.get("anyway")))
-    owed = await examined(desk, found, change, enough=AT_ONCE)
+    owed = await examined(desk, await group_of(desk, found), change, enough=AT_ONCE)
     rows = []
     for number, candidate in enumerate(owed.ready[:AT_ONCE]):
         # The queue keeps the pace: the page need not wait for it.

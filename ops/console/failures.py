@@ -4,7 +4,7 @@ Comes in: addresses; every filter is in them. Goes out: pages, each with a `.jso
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -18,8 +18,8 @@ from ops.console.desk import Desk, desk_of
 from ops.console.render import page
 from ops.console.turns import turn_row
 from ops.replay.evidence import evidence
+from ops.replay.groups import narrowed
 from ops.replay.turns import Candidate, Change, FailedFilter, Reason
-from ops.triage.attempts import turns_of
 from ops.triage.causes import (
     FACET_ROWS,
     Bar,
@@ -33,9 +33,7 @@ from ops.triage.causes import (
 from ops.triage.errors import CauseRecord, ErrorFilter, error_detail, find_error, list_errors
 from ops.triage.repairs import Common, steps_for
 from shared.edges.sentry import event_id
-from shared.lifetimes import FAILED_TTL_MS
 
-KEPT: Final = timedelta(milliseconds=FAILED_TTL_MS)
 REPLAYABLE_ROWS: Final = 50
 """Failed turns of a cause that a dry run looks at: the page must be quick."""
 LOOKED_AT: Final = 1_000
@@ -97,8 +95,8 @@ async def cause_facts(desk: Desk, found: CauseRecord, since: datetime) -> dict[s
     name, moment = found.group_hash, datetime.now(UTC)
     where = await facets(desk.database, name, since)
     errors = await list_errors(desk.database, ErrorFilter(since=since, cause=name, limit=20))
-    owed = await examined(desk, found, Change())
-    group = FailedFilter(among=await turns_of(desk.database, name, moment - KEPT))
+    group = await group_of(desk, found)
+    owed = await examined(desk, group, Change())
     latest = (await desk.replays.failed(group, SHOWN_TURNS))[::-1]
     common = Common(
         group_hash=name,
@@ -137,11 +135,15 @@ class Owed(msgspec.Struct, frozen=True, kw_only=True):
         return [one for one in self.seen if one.reason is None]
 
 
-async def examined(desk: Desk, found: CauseRecord, change: Change, *, enough: int = 0) -> Owed:
+async def group_of(desk: Desk, found: CauseRecord) -> FailedFilter:
+    """The failed turns of a cause, as a filter."""
+    return await narrowed(desk.database, FailedFilter(cause=found.group_hash))
+
+
+async def examined(desk: Desk, group: FailedFilter, change: Change, *, enough: int = 0) -> Owed:
     """Looks at the failed turns of a cause, until `enough` that can be replayed are found."""
     moment = datetime.now(UTC)
-    group = await turns_of(desk.database, found.group_hash, moment - KEPT)
-    records, replayed = await desk.replays.owed(FailedFilter(among=group))
+    records, replayed = await desk.replays.owed(group)
     seen: list[Candidate] = []
     ready = 0
     for start in range(0, min(len(records), LOOKED_AT), REPLAYABLE_ROWS):

@@ -6,7 +6,6 @@ Comes in: addresses. Goes out: pages, each with a `.json` twin.
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,11 +15,11 @@ from ops.console.desk import desk_of
 from ops.console.drawing import timeline
 from ops.console.render import page
 from ops.replay.evidence import Evidence, evidence
+from ops.replay.groups import narrowed
 from ops.replay.turns import Change
-from ops.triage.attempts import attempts_of, turns_of
+from ops.triage.attempts import attempts_of
 from ops.triage.errors import ErrorFilter, list_errors
 from ops.triage.repairs import Common, steps_for
-from shared.causes import Cause
 from shared.edges.records import TurnRecord, story
 from shared.segments import TurnFailed
 from shared.turns import next_generation
@@ -31,11 +30,8 @@ KEPT: Final = timedelta(days=30)
 
 async def turns(request: Request) -> Response:
     """Failed turns, expected failures too."""
-    desk, wanted = desk_of(request), turns_wanted(request)
-    if wanted.cause is not None and wanted.cause not in set(Cause):
-        # A group's hash: the index of failed turns knows words alone.
-        group = await turns_of(desk.database, wanted.cause, datetime.now(UTC) - KEPT)
-        wanted = msgspec.structs.replace(wanted, cause=None, among=group)
+    desk = desk_of(request)
+    wanted = await narrowed(desk.database, turns_wanted(request))
     found = await desk.replays.failed(wanted, ROWS)
     rows = [turn_row(record) for record in reversed(found)]
     return page(request, "turns.html", {"turns": rows, "is_cut": len(rows) == ROWS})
