@@ -269,15 +269,18 @@ def _recall(parts: Parts, outward: Outward, typist: Typist) -> Recall:
 
 def _departures(parts: Parts, outward: Outward, recall: Recall) -> Departures:
     """What changes in Discord means, the month after which a guild is forgotten included."""
-    changes = Changes(recall, outward.fleet, outward.channels, outward.clock.now_s)
     forgetter = Forgetter(parts.redis, parts.keys, parts.queue, leaves=OPERATORS)
-    return Departures(changes.heed, forgetter)
+    return Departures(_changes(outward, recall).heed, forgetter)
 
 
 def _neighbours(parts: Parts, outward: Outward, recall: Recall) -> Neighbours:
     """The other gateways of the bot, which hear of other guilds."""
-    changes = Changes(recall, outward.fleet, outward.channels, outward.clock.now_s)
-    return Neighbours(parts.redis, parts.keys, parts.process_id, changes.heed)
+    heed = _changes(outward, recall).heed
+    return Neighbours(parts.redis, parts.keys, parts.process_id, heed)
+
+
+def _changes(outward: Outward, recall: Recall) -> Changes:
+    return Changes(recall, outward.fleet, outward.channels, outward.clock.now_s)
 
 
 async def _take(

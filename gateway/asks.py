@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import msgspec
 
 from gateway.front import Outcome, OutgoingFile
+from shared.configuration.choices import Place
 from shared.private import told_by_size
 from shared.sealed import CredentialRef
 from shared.turns import CredentialSource, TurnState
@@ -37,6 +38,17 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[int, ...] = ()
     locale: str = "en"
     is_age_restricted: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Where this person asks, for what holds there."""
+        return Place(
+            channel_id=self.channel_id,
+            user_id=self.user_id,
+            guild_id=self.guild_id,
+            parent_id=self.parent_id,
+            roles=self.roles,
+        )
 
     @property
     def manages_server(self) -> bool:

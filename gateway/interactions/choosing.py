@@ -17,9 +17,7 @@ from shared.configuration.choices import (
     Choices,
     ChoicesPort,
     ChoicesStorePort,
-    Place,
     Scope,
-    Settled,
 )
 from shared.configuration.schema import Budget, BudgetScope, Configuration
 from shared.configuration.settling import NO_PERSONA, target_named
@@ -117,7 +115,7 @@ class ChoiceDesk:
         name = ask.values.get("name", "").strip()
         personas = self._configuration().personas
         if not name:
-            settled = await self._settled(ask.caller)
+            settled = await self._choices.settle(ask.caller.place)
             shown = settled.persona.name if settled.persona else NO_PERSONA
             await self._say(ask, answers, "ask.persona_now", name=shown, names=listed(personas))
             return
@@ -180,7 +178,7 @@ class ChoiceDesk:
         return ref in [one.ref for one in await self._vault.of(((ref.scope, ref.owner_id),))]
 
     async def _tell_model(self, ask: Ask, answers: Answers) -> None:
-        settled = await self._settled(ask.caller)
+        settled = await self._choices.settle(ask.caller.place)
         configuration = self._configuration()
         names = listed([*configuration.routes, *configuration.models])
         model = f"{settled.target.provider}/{settled.target.model}"
@@ -194,16 +192,6 @@ class ChoiceDesk:
         ]
         head = self._texts.text("ask.settings_now", ask.caller.locale)
         await answers.whisper("\n".join([head, *lines])[:2000])
-
-    async def _settled(self, caller: Caller) -> Settled:
-        place = Place(
-            channel_id=caller.channel_id,
-            user_id=caller.user_id,
-            guild_id=caller.guild_id,
-            parent_id=caller.parent_id,
-            roles=caller.roles,
-        )
-        return await self._choices.settle(place)
 
     async def _change(self, scope: Scope, owner: int, **values: str | None) -> None:
         """Writes a choice. Raises `msgspec.ValidationError` for a value that cannot be."""

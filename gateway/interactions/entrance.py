@@ -8,7 +8,7 @@ from gateway.asks import Caller
 from gateway.context import PACE_NOTICES
 from gateway.interactions.ports import Pace
 from gateway.notices import NOT_ALLOWED
-from shared.configuration.choices import ChoicesPort, Place, denial
+from shared.configuration.choices import ChoicesPort, denial
 
 
 class Entrance:
@@ -25,14 +25,7 @@ class Entrance:
 
     async def refusal(self, caller: Caller, turn_id: str) -> str | None:
         """Why a turn is not begun for somebody. Asked twice, the answer is the same."""
-        place = Place(
-            channel_id=caller.channel_id,
-            user_id=caller.user_id,
-            guild_id=caller.guild_id,
-            parent_id=caller.parent_id,
-            roles=caller.roles,
-        )
-        settled = await self._choices.settle(place)
-        if denial(settled.access, place) is not None:
+        settled = await self._choices.settle(caller.place)
+        if denial(settled.access, caller.place) is not None:
             return NOT_ALLOWED
         return PACE_NOTICES.get(await self._pace.ask(caller.user_id, turn_id, is_late=False))
