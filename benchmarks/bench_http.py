@@ -9,19 +9,17 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
-import resource
 import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import httpx
 import uvloop
 
+from benchmarks.processes import certify, own_cpu_s, own_rss_kib
 from worker.edges.guard import guard_of
 from worker.edges.http import HttpEdge
 from worker.providers.requests import HttpRequest
@@ -87,15 +85,15 @@ async def read(client: str, directory: str, port: int, streams: int, seconds: fl
                 async for data in answer.aiter_bytes():
                     heard(data)
 
-    before_kib = _rss_kib()
+    before_kib = own_rss_kib()
     tasks = []
     for _ in range(streams):
         tasks.append(asyncio.create_task(one()))
         await asyncio.sleep(0.005)
     await asyncio.sleep(1)
-    is_measuring, cpu_s, began_s = True, _cpu_s(), time.monotonic()
+    is_measuring, cpu_s, began_s = True, own_cpu_s(), time.monotonic()
     await asyncio.sleep(seconds)
-    is_measuring, cpu_s, wall_s = False, _cpu_s() - cpu_s, time.monotonic() - began_s
+    is_measuring, cpu_s, wall_s = False, own_cpu_s() - cpu_s, time.monotonic() - began_s
     facts = {
         "events": len(delays_ms),
         "us_per_event": cpu_s / len(delays_ms) * 1e6,
@@ -103,7 +101,7 @@ async def read(client: str, directory: str, port: int, streams: int, seconds: fl
         "p50_ms": statistics.median(delays_ms),
         "p99_ms": statistics.quantiles(delays_ms, n=100)[98],
         "rest_kib": before_kib,
-        "kib_per_stream": (_rss_kib() - before_kib) / streams,
+        "kib_per_stream": (own_rss_kib() - before_kib) / streams,
     }
     print(json.dumps(facts), flush=True)
     for task in tasks:
@@ -113,26 +111,10 @@ async def read(client: str, directory: str, port: int, streams: int, seconds: fl
     await plain.aclose()
 
 
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-def _rss_kib() -> float:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1024
-
-
 def compare(streams: int, seconds: float, rounds: int) -> bool:
     """Prints both clients side by side; whether the edge keeps its limits."""
     with tempfile.TemporaryDirectory(prefix="tf-bench-") as directory:
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-             "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-             "subjectAltName=DNS:localhost", "-keyout", f"{directory}/key.pem",
-             "-out", f"{directory}/cert.pem"],
-            check=True, capture_output=True,
-        )  # fmt: skip
+        certify(directory)
         own = [sys.executable, "-m", "benchmarks.bench_http"]
         server = subprocess.Popen([*own, "--serve", directory], stdout=subprocess.PIPE, text=True)
         try:

@@ -18,7 +18,8 @@ import time
 import uvloop
 
 from benchmarks.goals import Goal, told
-from benchmarks.worker_streams import CLIENTS, certify, hop, read, rooms_us, serve, spin
+from benchmarks.processes import certify
+from benchmarks.worker_streams import CLIENTS, hop, read, rooms_us, serve, spin
 
 STREAMS = (100, 200, 500)
 P99_MS = 50.0

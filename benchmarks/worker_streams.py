@@ -6,18 +6,15 @@ from one wheel of slots, so that it takes less of its core than the worker does 
 
 import asyncio
 import json
-import os
-import resource
 import ssl
 import statistics
-import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import measure
+from benchmarks.processes import own_cpu_s, own_rss_kib
 from shared.config import Settings
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
@@ -156,13 +153,13 @@ async def read(client: str, directory: str, port: int, streams: int, seconds: fl
         queue.out_max_entries = MANY  # nobody reads them here
         works = _worker if client == "worker" else _bare
         await redis.ping()
-        before_kib = _rss_kib()
+        before_kib = own_rss_kib()
         tasks = [asyncio.create_task(works(edge, queue, url, number)) for number in range(streams)]
         await _grown(edge.delays_ms, streams * EVENTS_PER_S)  # all are connected, and warm
         edge.delays_ms.clear()
-        cpu_s, began_s = _cpu_s(), time.monotonic()
+        cpu_s, began_s = own_cpu_s(), time.monotonic()
         await asyncio.sleep(seconds)
-        cpu_s, wall_s = _cpu_s() - cpu_s, time.monotonic() - began_s
+        cpu_s, wall_s = own_cpu_s() - cpu_s, time.monotonic() - began_s
         events = len(edge.delays_ms)
         facts = {
             "us_per_event": cpu_s / events * 1e6,
@@ -170,7 +167,7 @@ async def read(client: str, directory: str, port: int, streams: int, seconds: fl
             "p50_ms": statistics.median(edge.delays_ms),
             "p99_ms": statistics.quantiles(edge.delays_ms, n=100)[98],
             "rest_mib": before_kib / 1024,
-            "kib_per_stream": (_rss_kib() - before_kib) / streams,
+            "kib_per_stream": (own_rss_kib() - before_kib) / streams,
         }
         print(json.dumps(facts), flush=True)
         for task in tasks:
@@ -250,24 +247,3 @@ async def hop(times: int) -> list[float]:
         await redis.aclose()
         await blocking.aclose()
     return taken
-
-
-def certify(directory: str) -> None:
-    """Writes a certificate of this machine."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-         "subjectAltName=DNS:localhost", "-keyout", f"{directory}/key.pem",
-         "-out", f"{directory}/cert.pem"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-
-
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-def _rss_kib() -> float:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1024
