@@ -8,7 +8,7 @@ import pytest
 
 from ops.rehearsal.discord.world import Message
 from ops.rehearsal.scenarios import Say, load_scenarios
-from tests.support.discord import running_discord
+from tests.support.discord import connected, running_discord
 from tests.support.house import house
 from tests.support.servers import RedisServer, running_server
 
@@ -39,8 +39,7 @@ async def test_a_message_grows_by_edits_and_the_reply_ends_whole(server: RedisSe
             DELIVERY_MODE="edit",
         ):
             async with asyncio.timeout(LIMIT_S):
-                while not discord.sockets.sessions:
-                    await asyncio.sleep(0.05)
+                await connected(discord)
                 await asyncio.sleep(0.5)
                 await discord.say(channel, person, discord.mention("tell me"))
                 seen = await _watched(lambda: discord.replies(channel), essay)

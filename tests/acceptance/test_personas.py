@@ -8,7 +8,7 @@ import pytest
 
 from ops.rehearsal.discord.server import FakeDiscord
 from ops.rehearsal.discord.world import Message
-from tests.support.discord import running_discord
+from tests.support.discord import connected, running_discord
 from tests.support.house import house
 from tests.support.servers import RedisServer, running_server
 
@@ -61,9 +61,7 @@ async def test_a_persona_answers_under_its_name_where_it_may(server: RedisServer
             DISCORD_REST_URL=discord.rest_url,
             CONFIG=str(path),
         ):
-            async with asyncio.timeout(LIMIT_S):
-                while not discord.sockets.sessions:
-                    await asyncio.sleep(0.05)
+            await connected(discord, within_s=LIMIT_S)
             answer = await first_answer(discord, marked.id)
             assert (answer.shown_name, PLAIN in answer.content) == ("Ada", True)
             refused = await first_answer(discord, plain.id)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ops.rehearsal.scenarios import Draw, load_scenarios
-from tests.support.discord import running_discord
+from tests.support.discord import connected, running_discord
 from tests.support.house import house
 from tests.support.servers import RedisServer, running_server
 
@@ -36,8 +36,7 @@ async def test_a_picture_becomes_an_attachment_below_the_text(server: RedisServe
             MODEL="picture@0",
         ):
             async with asyncio.timeout(LIMIT_S):
-                while not discord.sockets.sessions:
-                    await asyncio.sleep(0.05)
+                await connected(discord)
                 await asyncio.sleep(0.5)
                 await discord.say(channel, person, discord.mention("draw me a square"))
                 while len(shown := discord.replies(channel)) < 2:

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 
 from ops.rehearsal.discord.server import FakeDiscord
 from shared.edges.scripting import source_of
-from tests.support.discord import running_discord
+from tests.support.discord import connected, running_discord
 from tests.support.house import house
 from tests.support.servers import RedisServer, running_server
 
@@ -126,9 +126,7 @@ async def test_a_turn_takes_no_more_round_trips_and_bytes_than_it_did(server: Re
             MODEL="echo@200",
         ) as running,
     ):
-        async with asyncio.timeout(20):
-            while not discord.sockets.sessions:
-                await asyncio.sleep(0.05)
+        await connected(discord, within_s=20)
         await asyncio.sleep(0.5)
         talk, redis = Talk(discord), running.redis
         await talk.ask(2)  # first connections, scripts that the server does not know yet

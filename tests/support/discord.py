@@ -4,6 +4,7 @@ The fake itself is product code (`turnfleet up --discord-rehearsal` starts it); 
 tests need: a running one with wide rate limits, and marks of a front's life in memory.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -23,6 +24,13 @@ async def running_discord(rates: Rates = WIDE) -> AsyncIterator[FakeDiscord]:
         yield discord
     finally:
         await discord.stop()
+
+
+async def connected(discord: FakeDiscord, *, within_s: float = 60.0) -> None:
+    """Waits until a client's session has begun."""
+    async with asyncio.timeout(within_s):
+        while not discord.sockets.sessions:
+            await asyncio.sleep(0.02)
 
 
 class MemoryMarks:

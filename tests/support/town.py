@@ -31,7 +31,7 @@ from shared.keys import Keys
 from shared.segments import TurnDone, TurnFailed
 from shared.turns import CredentialSource, Front, Route, Speaker, TurnRequest
 from shared.wire import decode_turn_request
-from tests.support.discord import running_discord
+from tests.support.discord import connected, running_discord
 from tests.support.gateway import segment_of
 from tests.support.servers import RedisServer
 from tests.support.turns import turn
@@ -253,8 +253,7 @@ async def town(
         stop = asyncio.Event()
         async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
             group.create_task(serve(load(environ), stop, environ))
-            while not discord.sockets.sessions:
-                await asyncio.sleep(0.02)
+            await connected(discord, within_s=LIMIT_S)
             try:
                 yield place
             finally:

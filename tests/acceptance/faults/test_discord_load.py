@@ -24,7 +24,7 @@ from shared.i18n import load_texts
 from shared.keys import Keys
 from shared.segments import Segment, SegmentKind, SegmentReady, TurnDone
 from shared.turns import AttemptToken
-from tests.support.discord import running_discord
+from tests.support.discord import connected, running_discord
 from tests.support.gateway import GatewayProcess
 from tests.support.servers import RedisServer, running_server
 
@@ -90,9 +90,7 @@ async def gateway_for(
     )
     gateway.start()
     try:
-        async with asyncio.timeout(120):
-            while not discord.sockets.sessions:
-                await asyncio.sleep(0.1)
+        await connected(discord, within_s=120)
         await settled(gateway.pid)  # guilds are sent after the session stands
         yield gateway
     finally:

@@ -20,7 +20,7 @@ from shared.keys import Keys
 from shared.segments import TurnDone
 from shared.turns import TurnRequest
 from shared.wire import decode_turn_request
-from tests.support.discord import running_discord
+from tests.support.discord import connected, running_discord
 from tests.support.gateway import segment_of
 from tests.support.servers import RedisServer, running_server
 
@@ -76,7 +76,7 @@ async def test_a_conversation_is_remembered_over_a_restart_of_the_gateway(redis,
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(serve(Loaded(settings=settings), stop))
-            await _connected(discord)
+            await _settled(discord)
             first = await discord.say(channel, bea, "look at this", attachments=(file(7),))
             asked = await discord.say(
                 channel, ann, discord.mention(f"what is <@{bea.id}> showing?"), reply_to=first.id
@@ -95,7 +95,7 @@ async def test_a_conversation_is_remembered_over_a_restart_of_the_gateway(redis,
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(serve(Loaded(settings=settings), stop))
-            await _connected(discord)
+            await _settled(discord)
             await discord.correct(asked, discord.mention("never mind"))
             await discord.remove(first)
             async with asyncio.timeout(30):
@@ -106,10 +106,8 @@ async def test_a_conversation_is_remembered_over_a_restart_of_the_gateway(redis,
             stop.set()
 
 
-async def _connected(discord: FakeDiscord) -> None:
-    async with asyncio.timeout(30):
-        while not discord.sockets.sessions:
-            await asyncio.sleep(0.02)
+async def _settled(discord: FakeDiscord) -> None:
+    await connected(discord, within_s=30)
     await asyncio.sleep(0.3)
 
 

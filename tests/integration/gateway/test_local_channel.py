@@ -1,7 +1,7 @@
 """The local channel on real servers: it outlives the gateway and keeps Discord's promises."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 
 import pytest
@@ -20,13 +20,6 @@ KEYS = Keys()
 def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
     with running_server(request.param) as running:
         yield running
-
-
-@pytest.fixture
-async def redis(server: RedisServer) -> AsyncIterator[Redis]:
-    async with aclosing(connect(server.url)) as client:
-        await client.flushall()
-        yield client
 
 
 @pytest.fixture

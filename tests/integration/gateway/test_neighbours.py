@@ -1,8 +1,7 @@
 """A gateway that delivers hears of places whose shard another gateway has."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from collections.abc import Iterator
 
 import pytest
 from redis.asyncio import Redis
@@ -14,7 +13,6 @@ from gateway.edges.store import GatewayFleet
 from gateway.front import Change, PlaceChanged, PlaceGone, PromptsDeleted
 from shared.config import Settings
 from shared.edges.queue import TurnQueue
-from shared.edges.redis import connect
 from shared.keys import Keys
 from tests.support.servers import RedisServer, running_server
 
@@ -26,13 +24,6 @@ GUILD, CHANNEL, NOW_S = 7, 70, 1_000.0
 def server() -> Iterator[RedisServer]:
     with running_server("redis") as running:
         yield running
-
-
-@pytest.fixture
-async def redis(server: RedisServer) -> AsyncIterator[Redis]:
-    async with aclosing(connect(server.url)) as client:
-        await client.flushall()
-        yield client
 
 
 class Gateway:

@@ -1,11 +1,9 @@
 """Requests that Discord refuses are counted as it counts them, and held back before it bans us."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from collections.abc import Iterator
 
 import pytest
-from redis.asyncio import Redis
 
 from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_connection import DiscordOptions
@@ -18,7 +16,6 @@ from gateway.edges.refusals import (
 )
 from gateway.front import Boundless, OutgoingMessage, Rank, Refused, Sent
 from ops.rehearsal.discord.faults import Fault
-from shared.edges.redis import connect
 from shared.keys import Keys
 from tests.support.discord import MemoryMarks, running_discord
 from tests.support.servers import RedisServer, running_server
@@ -38,13 +35,6 @@ class Clock:
 def server() -> Iterator[RedisServer]:
     with running_server("redis") as running:
         yield running
-
-
-@pytest.fixture
-async def redis(server: RedisServer) -> AsyncIterator[Redis]:
-    async with aclosing(connect(server.url)) as client:
-        await client.flushall()
-        yield client
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """The leases of shards on a real server: who has which, who takes what is free, who identifies."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -17,7 +16,6 @@ from gateway.edges.shard_leases import (
     Session,
     wanted_shards,
 )
-from shared.edges.redis import connect
 from shared.edges.shards import shard_rows
 from shared.errors import ConfigError
 from shared.keys import Keys
@@ -33,13 +31,6 @@ NOW_MS = 1_800_000_000_000
 def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
     with running_server(request.param) as running:
         yield running
-
-
-@pytest.fixture
-async def redis(server: RedisServer) -> AsyncIterator[Redis]:
-    async with aclosing(connect(server.url)) as client:
-        await client.flushall()
-        yield client
 
 
 class Gateway:

@@ -1,7 +1,7 @@
 """Lease, journal, stream and marks of the gateway on real servers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 
 import msgspec
@@ -34,13 +34,6 @@ KEYS = Keys()
 def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
     with running_server(request.param) as running:
         yield running
-
-
-@pytest.fixture
-async def redis(server: RedisServer) -> AsyncIterator[Redis]:
-    async with aclosing(connect(server.url)) as client:
-        await client.flushall()
-        yield client
 
 
 def slot(message_id: int | None = None) -> Slot:
