@@ -70,6 +70,8 @@ class Deduplicator:
                 self._is_cumulative = True
                 return self._new_part(delta, self._size)
             released = self._new_part(pending, 0)
+        elif len(delta) < self._size and not self._at_seam:
+            return self._new_part(delta, 0)  # as most are: too short to repeat what was said
         return released + self._fresh(delta)
 
     def tick(self, now_s: float) -> str:
@@ -114,14 +116,14 @@ class Deduplicator:
         new = delta[known:]
         if new:
             self._size += len(new)
-            self._remember(new)
+            self._parts.append(new)
+            if self._size > MAX_REMEMBERED_CHARS and not self._is_cumulative:
+                self._forget()
         return new
 
-    def _remember(self, new: str) -> None:
-        self._parts.append(new)
-        if self._size > MAX_REMEMBERED_CHARS and not self._is_cumulative:
-            self._sees_snapshots = False
-            self._parts = ["".join(self._parts)[-SEAM_TAIL_CHARS:]]
+    def _forget(self) -> None:
+        self._sees_snapshots = False
+        self._parts = ["".join(self._parts)[-SEAM_TAIL_CHARS:]]
 
 
 def longest_overlap(tail: str, head: str) -> int:

@@ -203,18 +203,19 @@ class ChunkProcessor:
             return []
         self._last_char = text[-1]
         pieces = self._tags.feed(text)
-        return self._retracted() + self._through_spill(pieces)
+        held = [self._retracted()] if self._tags.reaches_back else []
+        return held + self._through_spill(pieces)
 
-    def _retracted(self) -> list[Piece]:
+    def _retracted(self) -> Piece:
         """What later guards still hold goes to a closer without an opener."""
-        if not self._tags.reaches_back:
-            return []
         held = self._spill.retract()
         if self._prose is not None and self._prose.hold != self._old_hold:
             held = self._prose.retract() + held
-        return [Reasoned(held)]
+        return Reasoned(held)
 
-    def _through_spill(self, pieces: Iterable[Piece]) -> list[Piece]:
+    def _through_spill(self, pieces: list[Piece]) -> list[Piece]:
+        if self._spill.is_over and self._prose is None:
+            return pieces
         result: list[Piece] = []
         for piece in pieces:
             if isinstance(piece, Visible):
@@ -225,9 +226,9 @@ class ChunkProcessor:
                 result.append(piece)
         return result
 
-    def _through_prose(self, pieces: Iterable[Piece]) -> list[Piece]:
+    def _through_prose(self, pieces: list[Piece]) -> list[Piece]:
         if self._prose is None:
-            return list(pieces)
+            return pieces
         result: list[Piece] = []
         for piece in pieces:
             if isinstance(piece, Visible):

@@ -59,26 +59,29 @@ class _Verdict(Enum):
 
 
 class SpillGuard:
-    """The beginning of one text. `stripped_chars` counts what was taken off."""
+    """The beginning of one text. `stripped_chars` counts what was taken off.
+
+    `is_over` once text was given out: from then on nothing is held or changed.
+    """
 
     def __init__(self) -> None:
         self.stripped_chars = 0
         self._reasoning = ""
         self._is_armed = False
-        self._is_over = False  # text was given out: nothing is held any more
+        self.is_over = False
         self._held = ""
         self._timer = HoldTimer(HOLD_S)
 
     def note_reasoning(self, text: str) -> None:
         """Takes reasoning that the provider sent as such."""
-        if not self._is_over and text:
+        if not self.is_over and text:
             self._reasoning = (self._reasoning + text)[-_TAIL_CHARS:]
             self._is_armed = not _ends_sentence(self._reasoning)
 
     def feed(self, text: str) -> list[Piece]:
         """Takes text and returns what is decided."""
-        if self._is_over or not self._is_armed:
-            self._is_over = self._is_over or bool(text.strip())
+        if self.is_over or not self._is_armed:
+            self.is_over = self.is_over or bool(text.strip())
             return [Visible(text)]
         self._held += text
         return self._decide(final=False)
@@ -166,12 +169,12 @@ class SpillGuard:
     def _strip(self, end: int) -> list[Piece]:
         spilled, answer = self._held[:end], self._held[end:]
         self.stripped_chars += len(spilled)
-        self._is_over, self._held = True, ""
+        self.is_over, self._held = True, ""
         return [Reasoned(spilled), Visible(answer)]
 
     def _release(self) -> list[Piece]:
         text, self._held = self._held, ""
-        self._is_over = True
+        self.is_over = True
         return [Visible(text)]
 
 

@@ -10,6 +10,7 @@ protect nothing, so a bare `<think>` named in the reasoning hides the answer: th
 `unclosed`, and nothing is promoted from reasoning into the answer.
 """
 
+import re
 from collections.abc import Container
 
 import regex
@@ -33,6 +34,8 @@ _TAG = regex.compile(
     regex.IGNORECASE,
 )
 _GEMMA_END = "<channel|>"
+_MARKS = re.compile(r"[<`\n]")
+"""Without one of these a text begins no tag, no code and no line: most deltas have none."""
 
 
 class ThinkTagStripper:
@@ -56,6 +59,7 @@ class ThinkTagStripper:
         self._ticks = 0  # of a run of backticks that may still grow; they were given out
         self._plain_end = 0  # of the data: up to here the scanner knows that it is plain
         self._depth = 0
+        self._is_plain = True  # visible, and nothing is held or counted
         self._channel = HarmonyChannel(tools)
         self._space = _Space()
         self._out: list[Piece] = []
@@ -63,7 +67,12 @@ class ThinkTagStripper:
 
     def feed(self, text: str) -> list[Piece]:
         """Takes text and returns the pieces that are certain."""
-        return self._run(text, final=False)
+        if not self._is_plain or _MARKS.search(text) is not None:
+            return self._run(text, final=False)
+        self.reaches_back = False
+        self._code.pass_over(text)
+        text = self._space.collapsed(text)
+        return [Visible(text)] if text else []
 
     def tick(self, now_s: float) -> list[Piece]:
         """Decides what is held too long as if nothing followed."""
@@ -93,6 +102,7 @@ class ThinkTagStripper:
         if len(data) != at and (at or not self._held):
             self._holds += 1
         self._held = data[at:]
+        self._is_plain = self._is_visible() and not self._held and not self._ticks
         return merged(self._out)
 
     def _step(self, data: str, at: int, *, final: bool) -> int:

@@ -53,12 +53,10 @@ class CodeScanner:
         run of backticks that may still grow (unless `final`).
         """
         found = _TICKS_OR_LINE_END.search(data, start)
-        if found is None:
-            self._note_plain(data, start, len(data))
-            return len(data)
-        if found.start() > start:
-            self._note_plain(data, start, found.start())
-            return found.start()
+        end = len(data) if found is None else found.start()
+        if found is None or end > start:
+            self.pass_over(data[start:end])
+            return end
         if found.group() == "\n":
             if self._blank_line and self.state is CodeState.CANDIDATE:
                 self.state = CodeState.PROSE
@@ -69,6 +67,11 @@ class CodeScanner:
         self._blank_line = False
         self._note_run(found.end() - start)
         return found.end()
+
+    def pass_over(self, plain: str) -> None:
+        """Consumes text without a backtick and without a line end."""
+        if self._blank_line and plain and not plain.isspace():
+            self._blank_line = False
 
     def closes(self, ahead: str, *, final: bool = False) -> bool | None:
         """Says whether the open candidate is closed by `ahead`, the text held from here on.
@@ -93,10 +96,6 @@ class CodeScanner:
         """Declares the backticks of the open candidate plain text."""
         if self.state is CodeState.CANDIDATE:
             self.state = CodeState.PROSE
-
-    def _note_plain(self, data: str, start: int, end: int) -> None:
-        if self._blank_line and not data[start:end].isspace() and end > start:
-            self._blank_line = False
 
     def _note_run(self, length: int) -> None:
         match self.state:

@@ -241,7 +241,8 @@ class Pipeline:
                 case TextChunk():
                     if chunk.content and self.end is None:
                         segments.extend(self.buffer.feed(chunk.content))
-                        self._end_if_stopped()
+                        if self.buffer.stopped:
+                            self._end_early()
                 case FunctionCallChunk():
                     self.calls.append(chunk.call)
                 case DoneChunk() | ErrorChunk():
@@ -249,10 +250,9 @@ class Pipeline:
                     self.end = self.end or chunk
         return segments
 
-    def _end_if_stopped(self) -> None:
+    def _end_early(self) -> None:
         """Ends the reply where the model began to speak for somebody else: the rest is not read."""
-        if self.buffer.stopped:
-            self.end = DoneChunk(metadata={"stop_reason": StopReason.STOP.value})
+        self.end = DoneChunk(metadata={"stop_reason": StopReason.STOP.value})
 
 
 def pipeline_for(
