@@ -98,7 +98,9 @@ class HttpResponse:
                 (`BodyTooLarge`).
         """
         try:
-            data = await self._more()
+            data = await self._body.more()
+            if data and self._unzip is not None:
+                data = self._unzipped(data, self._unzip)
         except _FAILURES as exc:
             raise EndpointError(type(exc).__name__) from exc
         if data is None:
@@ -121,7 +123,9 @@ class HttpResponse:
         size = 0
         try:
             async with asyncio.timeout(self._error_body_timeout_s):
-                while (data := await self._more()) is not None:
+                while (data := await self._body.more()) is not None:
+                    if self._unzip is not None:
+                        data = self._unzipped(data, self._unzip)
                     parts.append(data)
                     size += len(data)
                     if size >= MAX_ERROR_BODY_BYTES:
@@ -130,15 +134,12 @@ class HttpResponse:
             pass
         return masked(b"".join(parts), self._secrets)[:MAX_ERROR_BODY_BYTES]
 
-    async def _more(self) -> bytes | None:
-        data = await self._body.more()
-        if data and self._unzip is not None:
-            try:
-                # One byte more than allowed tells that it is too much; a bomb unfolds no further.
-                return self._unzip.decompress(data, MAX_BODY_BYTES + 1 - self._size)
-            except zlib.error as exc:
-                raise httpx.DecodingError(str(exc)) from exc
-        return data
+    def _unzipped(self, data: bytes, unzip: "zlib._Decompress") -> bytes:
+        try:
+            # One byte more than allowed tells that it is too much; a bomb unfolds no further.
+            return unzip.decompress(data, MAX_BODY_BYTES + 1 - self._size)
+        except zlib.error as exc:
+            raise httpx.DecodingError(str(exc)) from exc
 
 
 def _unzip(encoding: str) -> "zlib._Decompress | None":

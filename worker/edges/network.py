@@ -101,13 +101,10 @@ class _Bytes(asyncio.Protocol):
         _wake(self._can_write)
         self._can_write = None
 
-    async def more(self) -> None:
-        """Waits until there is something to read, or nothing will come any more."""
+    def more(self) -> "asyncio.Future[None]":
+        """Done when there is something to read, or nothing will come any more; for one reader."""
         self._reader = asyncio.get_running_loop().create_future()
-        try:
-            await self._reader
-        finally:
-            self._reader = None
+        return self._reader
 
     def interrupt(self) -> None:
         """Ends the wait of a reader, or the next one."""
