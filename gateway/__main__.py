@@ -6,7 +6,6 @@ the one line on stderr says what to do.
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ import uvloop
 
 from gateway.app import serve
 from shared import at_rest
+from shared.collector import set_apart
 from shared.config import data_dir
 from shared.configuration.loading import Loaded, load
 from shared.edges.reporter import crash_keeper
@@ -51,18 +51,8 @@ async def _run(loaded: Loaded) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):  # a platform without signals in loops
             loop.add_signal_handler(number, stop.set)
-    _set_apart()
+    set_apart()
     await serve(loaded, stop)
-
-
-def _set_apart() -> None:
-    """Keeps what stands at the start out of the collector's sight: it stays to the end.
-
-    Else the collector waits until a quarter as much is to be looked at before it looks at all: ten
-    MiB of events, where thousands of guilds come into sight at once.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _refuse(error: Exception) -> int:

@@ -10,6 +10,7 @@ import sys
 import uvloop
 
 from shared import at_rest
+from shared.collector import set_apart
 from shared.config import data_dir
 from shared.configuration.loading import load
 from shared.edges.reporter import crash_keeper
@@ -35,6 +36,7 @@ def main() -> int:
         return _refuse(exc)
     try:
         with logs.until_the_end(ConfigError, StoreError):
+            set_apart()
             uvloop.run(serve(loaded, environ))
     except (ConfigError, StoreError) as exc:
         return _refuse(exc)
