@@ -11,10 +11,12 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any
 
 from benchmarks.measure import measure
 from benchmarks.processes import own_cpu_s, own_rss_kib
+from shared.collector import set_apart
 from shared.config import Settings
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
@@ -42,6 +44,8 @@ TEXTS = [*("word and ",) * 40, "end.\n\n"]
 """A paragraph a second, about: a segment for every forty events."""
 LONG = TimeLimits(first_byte_s=60, between_chunks_s=60, whole_stream_s=600, turn_deadline_s=600)
 MANY = 10_000_000
+_beginnings = count(step=7)
+"""Where in the text a stream begins: people do not all end their paragraphs at once."""
 STAMP = b'"created":'
 
 
@@ -62,7 +66,7 @@ class _Stream(asyncio.Protocol):
 
     def __init__(self, slots: list[set["_Stream"]]) -> None:
         self._slots = slots
-        self._count = 0
+        self._count = next(_beginnings)
         self._slot = slots[0]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -147,12 +151,13 @@ async def read(client: str, directory: str, port: int, streams: int, seconds: fl
     url = f"https://localhost:{port}/v1"
     edge = _TimedEdge(HttpEdge(guard_of(f"localhost:{port}", {}), tls=trusting))
     with running_server("redis", appendfsync="everysec") as server:
-        redis = connect(server.url)
+        redis = connect(server.url, batching=True)
         many = {"guild_depth": MANY, "guild_running": MANY, "key_running": MANY, "lease_ms": MANY}
         queue = with_policy(TurnQueue(redis, Keys(), Settings()), **many)
         queue.out_max_entries = MANY  # nobody reads them here
         works = _worker if client == "worker" else _bare
         await redis.ping()
+        set_apart()
         before_kib = own_rss_kib()
         tasks = [asyncio.create_task(works(edge, queue, url, number)) for number in range(streams)]
         await _grown(edge.delays_ms, streams * EVENTS_PER_S)  # all are connected, and warm
