@@ -33,25 +33,22 @@ LONGEST_HOLD_S = 10.0
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes in code points; a message is held to the same number of UTF-16 units.
-
-    Args:
-        body: most of a message's own text; the prefix, and the marks that the room reopens and
-            closes (at most 60), fit between it and Discord's 2,000.
-        soft: prose: the cut is looked for from here, so that messages have a readable size ...
-        window: ... once so much was read: a sentence end a little later is better than a word's.
-        back: ... and never before this, while a sentence end or white space can be found.
-        hold: an opening mark defers cuts for so many characters; longer ones were never closed
-            in the corpus.
-        rest: a file or table takes so many: 60,000 bytes at four bytes each, below 64 KiB.
-    """
+    """Sizes in code points; a message is held to the same number of UTF-16 units."""
 
     body: int = 1900
+    """Most of a message's own text; the prefix, and the marks that the room reopens and closes (at
+    most 60), fit between it and Discord's 2,000."""
     soft: int = 1000
+    """Prose: the cut is looked for from here, so that messages have a readable size ..."""
     window: int = 1200
+    """... once so much was read: a sentence end a little later is better than a word's."""
     back: int = 700
+    """... and never before this, while a sentence end or white space can be found."""
     hold: int = 900
+    """An opening mark defers cuts for so many characters; longer ones were never closed in the
+    corpus."""
     rest: int = 15_000
+    """A file or table takes so many: 60,000 bytes at four bytes each, below 64 KiB."""
 
     @classmethod
     def for_body(cls, body: int) -> "Limits":
