@@ -34,6 +34,7 @@ _BAD_CLIENT: Final = (
     asyncio.IncompleteReadError,
     asyncio.LimitOverrunError,
 )
+"""What a client may do: leave, be silent, say too little, too much, or nothing that makes sense."""
 _log = logging.getLogger(__name__)
 
 
@@ -85,9 +86,7 @@ class Health:
         """Answers one client and closes. What a client does wrong ends with its connection."""
         self._clients += 1
         try:
-            with contextlib.suppress(
-                OSError, TimeoutError, ValueError, asyncio.IncompleteReadError
-            ):
+            with contextlib.suppress(*_BAD_CLIENT):
                 if self._clients <= MAX_CLIENTS:
                     await self._serve(reader, writer)
         finally:
