@@ -40,7 +40,7 @@ from tests.support.reports import a_report
 
 ROWS = 300_000
 GATE_MS = 300.0
-"""Of the issue, on a machine with two shared cores."""
+"""What a page of the console may take, on a machine with two shared cores: it seems immediate."""
 ROUNDS = 5
 BATCH = 2_000
 BIG = {"error_logs", "turn_failures", "usage_ledger"}

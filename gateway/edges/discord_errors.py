@@ -1,7 +1,8 @@
 """Discord's answers as outcomes.
 
-Comes in: exceptions of hikari. Goes out: `Refused` or `Unavailable`. `gateway.edges.discord`
-imports it. Codes: Discord's developer docs, topics/opcodes-and-status-codes, JSON error codes.
+Comes in: exceptions of hikari. Goes out: `Refused` or `Unavailable`. `gateway.edges.discord` and
+`gateway.edges.discord_interactions` import it. Codes: Discord's developer docs,
+topics/opcodes-and-status-codes, JSON error codes.
 """
 
 from types import MappingProxyType

@@ -1,7 +1,7 @@
 """What the gateway keeps in Redis: the journal, blocked channels, marks of its fronts.
 
-Comes in: patches and marks of delivery. Goes out: the same after a restart. `gateway.app` imports
-it. All calls may be repeated and raise `StoreUnavailable` when nobody answers.
+Comes in: patches and marks of delivery. Goes out: the same after a restart. `gateway.outward`
+imports it. All calls may be repeated and raise `StoreUnavailable` when nobody answers.
 """
 
 import contextlib

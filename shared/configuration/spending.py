@@ -1,7 +1,8 @@
 """Prices and budgets: what an attempt costs, which budgets it counts for, and when one is spent.
 
 Comes in: usage, a price, the budgets of the file, whose turn it is. Goes out: a cost, names of
-accounts, verdicts. Pure; the worker's accounts and `turnfleet usage budgets` import it.
+accounts, verdicts. Pure; the worker's accounts, the gateway's commands, the mirror and
+`turnfleet usage --budgets` import it.
 """
 
 from collections.abc import Collection, Iterable

@@ -146,7 +146,7 @@ def fault(*ids: str, on: Setting | Options = PLAIN, quick: bool = False) -> Call
     When the function returns, the scene waits until all is quiet, and every promise is judged.
 
     Args:
-        ids: the faults of the specification that it plays.
+        ids: the labels of docs/faults.md that it plays.
         on: the deployment that it plays in, or the workers of a fleet alone.
         quick: short enough for every run of the tests.
     """

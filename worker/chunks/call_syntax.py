@@ -21,7 +21,7 @@ from worker.chunks.pieces import Called
 from worker.normalize.partial_json import MAX_ARGUMENT_DEPTH, final_arguments
 
 MAX_CALL_CHARS = 8192
-"""A candidate over this is text, complete or not: the origin's bound, and one of memory."""
+"""Over this a candidate is text, whole or not: far above a call in prose, and memory is bounded."""
 MAX_SPACES = 8
 """Between name and parenthesis; more is prose."""
 

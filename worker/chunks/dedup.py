@@ -5,8 +5,7 @@ of `worker.chunks.processor`, before the tag stripper: cumulative frames with a 
 nest otherwise. This is the one stage whose result depends on where deltas end, since deltas are
 what it is about.
 
-Overlaps are not cut everywhere, as the origin did: that deletes refrains, table rules and
-repeated code.
+Overlaps are not cut everywhere: that deletes refrains, table rules and repeated code.
 """
 
 from enum import StrEnum

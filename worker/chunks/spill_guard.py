@@ -15,7 +15,7 @@ from enum import Enum, auto
 from worker.chunks.pieces import HoldTimer, Piece, Reasoned, Visible
 
 MAX_HELD_CHARS = 180
-"""The origin's bound: tails of reasoning are a sentence at most."""
+"""Tails of reasoning are a sentence at most; more would hold up real text."""
 HOLD_S = 1.5
 """A reader does not notice this at the start of a reply."""
 _TAIL_CHARS = 80

@@ -1,7 +1,7 @@
 """Reads code blocks, and decides which run of ticks opens one.
 
 Comes in: text in pieces. Goes out: code segments of at most a message each, and from the third
-message of one block on a file. Used by `worker.segments.prose` and `worker.segments.buffer` only.
+message of one block on a file. `worker.segments.buffer` uses it.
 """
 
 import re

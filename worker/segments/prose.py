@@ -1,7 +1,7 @@
 """Reads prose: lines, markers, escapes, sentence ends, and where code, tables, blocks begin.
 
 Comes in: text in pieces, from `worker.segments.scan`. Goes out: boundaries, markers, and the turn
-of another reader. Used by `worker.segments.buffer` only.
+of another reader. `worker.segments.buffer` drives it; the other readers use its names.
 """
 
 import re

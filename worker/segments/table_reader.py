@@ -1,7 +1,7 @@
 """Reads tables: a head, its rule, then rows until a line that is none.
 
 Comes in: text in pieces, behind a line that looks like a head. Goes out: table segments with a
-plain fallback. Used by `worker.segments.prose` and `worker.segments.buffer` only.
+plain fallback. `worker.segments.buffer` uses it.
 """
 
 import re

@@ -78,7 +78,7 @@ async def test_gateways_are_killed_again_and_again(scene: Scene):
     scene.silence_s = 30.0  # both may be starting, which costs seconds of two cores
 
 
-@fault("F24", "section 7, 2", on=DISCORD)
+@fault("F24", "R2", on=DISCORD)
 async def test_other_gateways_take_what_the_killed_ones_had_read(scene: Scene):
     """Both gateways hang in Discord with all they have read, and are killed: others deliver it."""
     channels = [await scene.channel(guild) for guild in range(1, 5)]
@@ -144,7 +144,7 @@ DISCORD_FAULTS = {
 }
 
 
-@fault("F27", "section 7, 13", on=DISCORD)
+@fault("F27", "R13", on=DISCORD)
 @pytest.mark.parametrize("trouble", DISCORD_FAULTS)
 async def test_discord_is_troubled(scene: Scene, trouble: str):
     """Ten posts meet:"""
@@ -234,7 +234,7 @@ async def forgotten(scene: Scene, how: str) -> None:
 HOWS = ["killed, and its file is gone", "FLUSHALL"]
 
 
-@fault("F15", "section 7, 10", "section 7, 17", on=ALONE)
+@fault("F15", "R10", "R17", on=ALONE)
 @pytest.mark.parametrize("how", HOWS)
 async def test_a_server_that_forgets_everything(scene: Scene, how: str):
     """The server is empty: whoever waits has a whole reply all the same, and all works on;"""

@@ -88,7 +88,7 @@ async def test_a_provider_that_is_paused(scene: FleetScene):
     await scene.fleet.queue.resume("provider:openai")
 
 
-@fault("section 7, 1", on=CUT)
+@fault("R1", on=CUT)
 async def test_workers_die_in_the_middle_of_reaping(scene: FleetScene):
     """Whoever takes a dead worker's turns is killed before it hears so, eight times."""
     await scene.fleet.start(2)
@@ -119,7 +119,7 @@ async def test_workers_die_in_the_middle_of_reaping(scene: FleetScene):
         await asyncio.sleep(0.3)
 
 
-@fault("section 7, 3", on=HASTY)
+@fault("R3", on=HASTY)
 async def test_a_reaper_in_a_hurry(scene: FleetScene):
     """Leases of 50 ms, a look every 10 ms, 5,000 turns: only who held too long loses a turn."""
     await scene.fleet.start(2)
@@ -135,7 +135,7 @@ async def test_a_reaper_in_a_hurry(scene: FleetScene):
                 assert move.at_ms - claimed_ms >= HASTY.lease_ms - 1, turn_id
 
 
-@fault("section 7, 6", on=SHORT)
+@fault("R6", on=SHORT)
 @pytest.mark.parametrize("script", ["80x100", "1x4000"])
 async def test_a_turn_of_many_leases(scene: FleetScene, script: str):
     """A turn of ten leases that speaks steadily, or one that is silent for five: one attempt."""
@@ -147,7 +147,7 @@ async def test_a_turn_of_many_leases(scene: FleetScene, script: str):
     assert [record.attempt for record in records.values()] == [1] * 4
 
 
-@fault("section 7, 12", on=DRAINING)
+@fault("R12", on=DRAINING)
 async def test_a_drain_that_is_longer_than_a_lease(scene: FleetScene):
     """SIGTERM with turns of five leases: they end in the worker that has them."""
     (worker,) = await scene.fleet.start()
@@ -164,7 +164,7 @@ async def test_a_drain_that_is_longer_than_a_lease(scene: FleetScene):
     assert [record.attempt for record in records.values()] == [1] * 4
 
 
-@fault("section 7, 14", on=HURRIED)
+@fault("R14", on=HURRIED)
 async def test_ten_restarts_during_one_turn(scene: FleetScene):
     """Each restart hands the turn back and none counts as a crash."""
     await scene.fleet.start()
@@ -184,7 +184,7 @@ async def test_ten_restarts_during_one_turn(scene: FleetScene):
     assert record.attempt > 10
 
 
-@fault("section 7, 15", on=PATIENT)
+@fault("R15", on=PATIENT)
 async def test_long_turns_are_no_storm_of_calls(scene: FleetScene):
     """Eight workers, 500 turns that run and say nothing: at most ten calls a second and worker."""
     await scene.fleet.start(8)

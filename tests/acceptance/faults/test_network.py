@@ -180,7 +180,7 @@ IDLE_S = 31.0
 """Longer than the firewalls that forget a quiet connection without a word."""
 
 
-@fault("F19", "section 7, 7", on=PROXIED)
+@fault("F19", "R7", on=PROXIED)
 async def test_idle_connections_are_forgotten(scene: Scene):
     """Nobody speaks for 31 s, and every connection to the server is dead without a word."""
     await asyncio.sleep(IDLE_S)

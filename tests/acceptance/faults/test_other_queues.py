@@ -38,7 +38,7 @@ ADMITTED = 200
 """Of the calls, each asked again when all is over: who was cancelled knows nothing."""
 
 
-@fault("section 7, 8", on=MANY)
+@fault("R8", on=MANY)
 async def test_nobody_starts_before_the_time(scene: FleetScene):
     """Retry-After of 3 s for 500 turns, on eight workers: none starts early, by Redis's clock."""
     await scene.fleet.start(8)
@@ -174,7 +174,7 @@ async def caller(scene: FleetScene, *, batching: bool) -> AsyncIterator[Caller]:
         await calling.blocking.aclose(close_connection_pool=True)
 
 
-@fault("section 7, 16", on=MANY)
+@fault("R16", on=MANY)
 @pytest.mark.parametrize("way", ["each alone", "in batches"])
 async def test_calls_are_cancelled_at_random_moments(scene: FleetScene, way: str):
     """10,000 calls cancelled at random awaits: no connection is lost, no answer another's; sent"""

@@ -67,7 +67,7 @@ async def test_a_provider_is_overloaded_for_a_moment(scene: Scene):
         await shown_once(scene, prompt)
 
 
-@fault("F29", "section 7, 13", on=IMPATIENT)
+@fault("F29", "R13", on=IMPATIENT)
 @pytest.mark.parametrize("model", ["cut", "cut_clean", "stream_error", "stalled", "server_error"])
 async def test_a_fallback_answers(scene: Scene, model: str):
     """A further model is configured; the first one breaks, most after text was shown, by:"""

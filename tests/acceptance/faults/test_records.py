@@ -93,7 +93,7 @@ async def test_the_databases_disk_is_full(scene: Scene):
     await told_once(scene, early + failed)
 
 
-@fault("section 7, 2", on=IN_A_FILE)
+@fault("R2", on=IN_A_FILE)
 async def test_a_recorder_of_another_name_never_comes_back(scene: Scene):
     """Another recorder has read the reports and is gone for ever: this one takes them over."""
     async with scene.stopped(recorder(scene)):

@@ -119,7 +119,7 @@ async def test_scripts_are_flushed(scene: Scene):
     assert await scene.crashes() == 0
 
 
-@fault("F18", "section 7, 17")
+@fault("F18", "R17")
 @pytest.mark.parametrize(
     ("option", "value"),
     [
@@ -189,7 +189,7 @@ async def test_a_full_disk(scene: Scene):
     await scene.quiet()
 
 
-@fault("section 7, 11")
+@fault("R11")
 async def test_a_stop_after_a_restart_of_the_server(scene: Scene):
     """A turn is stopped after the server was killed and came back."""
     prompt = await scene.ask(model="echo@8", parts=6)
@@ -205,7 +205,7 @@ async def test_a_stop_after_a_restart_of_the_server(scene: Scene):
     scene.recovery_s = 3.0
 
 
-@fault("section 7, 5")
+@fault("R5")
 async def test_connections_are_lost_again_and_again(scene: Scene):
     """CLIENT KILL of all connections five times in 3 s: every worker takes turns within 50 ms."""
     for _ in range(5):
@@ -222,7 +222,7 @@ async def test_connections_are_lost_again_and_again(scene: Scene):
     assert len({record.worker_id for record in records if record is not None}) == 3
 
 
-@fault("section 7, 10")
+@fault("R10")
 async def test_the_recorders_group_is_destroyed(scene: Scene):
     """XGROUP DESTROY of the errors' readers under failing turns: every row comes all the same."""
     prompts = []

@@ -104,7 +104,7 @@ async def test_caps_of_guilds(scene: Scene):
     assert max(scene.peaks.values()) == SMALL_CAP
 
 
-@fault("section 7, 4")
+@fault("R4")
 async def test_a_worker_dies_and_does_not_come_back(scene: Scene):
     """One of three workers is killed for good; a hundred more prompts are taken and answered."""
     lost = scene.house.workers.pop()
@@ -116,7 +116,7 @@ async def test_a_worker_dies_and_does_not_come_back(scene: Scene):
     scene.house.add_worker()
 
 
-@fault("section 7, 18")
+@fault("R18")
 async def test_a_dead_process_is_not_listed(scene: Scene):
     """One of three workers is killed for good: within 15 s nobody lists it any more."""
     lost = scene.house.workers.pop()
@@ -133,7 +133,7 @@ async def test_a_dead_process_is_not_listed(scene: Scene):
     await scene.ask()
 
 
-@fault("section 7, 9")
+@fault("R9")
 async def test_the_load_is_what_there_is_to_do(scene: Scene):
     """With all workers stalled the load counts every prompt, from the first on; then it is 0."""
     begun_s = time.monotonic()
@@ -150,7 +150,7 @@ async def test_the_load_is_what_there_is_to_do(scene: Scene):
     assert (await scene.house.records.load()).load == 0
 
 
-@fault("section 7, 17")
+@fault("R17")
 async def test_a_queue_that_lost_its_ring(scene: Scene):
     """The keys that say who is next are evicted while turns wait: they are put right and run."""
     keys, redis = scene.house.keys, scene.house.redis

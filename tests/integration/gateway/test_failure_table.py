@@ -1,9 +1,9 @@
 """Each refusal and outage of Discord, as people and operators see it: the table of delivery.
 
-Rows are named by what Discord answers, in the order of the design's table. What is not about a
-message is elsewhere: dead tokens of interactions in test_interactions.py, webhooks that are gone in
-test_voices.py, places that go away in test_changes.py. The real front against the fake Discord,
-below the real delivery of a partition; time passes by waiting.
+Rows are named by what Discord answers. What is not about a message is elsewhere: dead tokens of
+interactions in test_interactions.py, webhooks that are gone in test_voices.py, places that go away
+in test_changes.py. The real front against the fake Discord, below the real delivery of a partition;
+time passes by waiting.
 """
 
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,7 @@
 """Replies that grow in one message, as other bots got it wrong: what ours does.
 
-Each row is a report of another bot, numbered as in the collection that the design refers to
-(docs/discord.md, *Seen elsewhere*). Real delivery and the real front, over the fake Discord.
+Each row is a report of another bot, by its number in docs/discord.md, *Seen elsewhere*. Real
+delivery and the real front, over the fake Discord.
 """
 
 from collections.abc import AsyncIterator

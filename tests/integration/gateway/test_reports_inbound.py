@@ -1,8 +1,8 @@
 """Prompts that other bots answered twice: what ours does.
 
-Each row is a report of another bot, numbered as in the collection that the design refers to
-(docs/discord.md, *Seen elsewhere*). A whole gateway over the fake Discord and a real server, so
-that the guard is known to be wired: 53 is about one that was not.
+Each row is a report of another bot, by its number in docs/discord.md, *Seen elsewhere*. A whole
+gateway over the fake Discord and a real server, so that the guard is known to be
+wired: 53 is about one that was not.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Replies that came doubled, reordered or not at all elsewhere: what happens to ours.
 
-Each row is a report of another bot, numbered as in the collection that the design refers to
-(docs/discord.md, *Seen elsewhere*), and the end that is right. Real delivery and the real front,
-over the fake Discord.
+Each row is a report of another bot, by its number in docs/discord.md, *Seen elsewhere*, and
+the end that is right. Real delivery and the real front, over the fake Discord.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """What went wrong around replies elsewhere: typing signs, pings, heartbeats, bans, webhooks.
 
-Each test is a report of another bot, numbered as in the collection that the design refers to
-(docs/discord.md, *Seen elsewhere*); 61, thoughts that leak, is in
-tests/unit/worker/chunks/test_reported_leaks.py.
+Each test is a report of another bot, by its number in docs/discord.md, *Seen elsewhere*; 61,
+thoughts that leak, is in tests/unit/worker/chunks/test_reported_leaks.py.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Thoughts that other bots showed: what ours does.
 
-Each row is a case of report 61 of the collection that the design refers to (docs/discord.md,
-*Seen elsewhere*); `¦` is where the provider cut its deltas, braces are what the model thought.
+Each row is a case of report 61 in docs/discord.md, *Seen elsewhere*; `¦` is where the
+provider cut its deltas, braces are what the model thought.
 """
 
 import pytest
