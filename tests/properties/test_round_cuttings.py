@@ -2,13 +2,15 @@
 
 import json
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.history import Reading
 from shared.messages import Message
 from shared.segments import Segment
 from shared.turns import StopReason, Target, ToolSpec
-from tests.support.cuttings import cut_at
+from tests.support.cuttings import common, cut_at, two_way
 from tests.support.tool_case import DONE, call, frame
 from tests.support.turns import turn
 from worker.turn.pipeline import Pipeline, pipeline_for
@@ -81,3 +83,48 @@ def test_a_round_that_is_carried_shows_what_it_showed(places: list[int]):
     rest = round_of(second, cut_at(ANSWERING, places))
     assert [*shown, *rest] == WHOLE[0]
     assert second.said == "So it is done.\n\n```py\n1\n```"
+
+
+SPEAKS = msgspec.structs.replace(REQUEST, reading=Reading(before=9, speakers=("Ann",)))
+SPEAKING = b"".join(
+    [
+        frame(content="It is **so**.\nAnn: tha"),
+        frame(content="nks!\n\nAnd more.\n"),
+        frame(tool_calls=CALLS),
+        frame("tool_calls"),
+        DONE,
+    ]
+)
+"""The model speaks for somebody else, and calls tools after that."""
+
+
+def ended(parts: list[bytes]) -> tuple[list[Segment], StopReason]:
+    """What comes of a reply that the speaker guard ends; all of it is read, as at worst."""
+    pipeline = pipeline_for(SPEAKS, SPEAKS.target, 1)
+    segments = round_of(pipeline, parts)
+    assert pipeline.calls == []
+    assert not pipeline.goes_on
+    return segments, pipeline.stop_reason
+
+
+def test_a_reply_that_the_guard_ended_calls_nothing_in_any_cutting():
+    whole = ended([SPEAKING])
+    assert [segment.text for segment in whole[0]] == ["It is **so**."]
+    for parts in (*common(SPEAKING), *two_way(SPEAKING)):
+        assert ended(parts) == whole
+
+
+@given(st.lists(st.integers(0, len(SPEAKING)), max_size=30), st.booleans())
+def test_a_reply_that_the_guard_ended_is_the_same_wherever_the_driver_leaves_it(
+    places: list[int], leaves: bool
+):
+    pipeline = pipeline_for(SPEAKS, SPEAKS.target, 1)
+    segments: list[Segment] = []
+    for part in cut_at(SPEAKING, places):
+        segments += pipeline.feed(part)
+        if leaves and pipeline.end is not None:
+            break  # as the driver does: it closes the stream
+    segments += pipeline.flush()
+    assert (segments, pipeline.stop_reason) == ended([SPEAKING])
+    assert pipeline.calls == []
+    assert not pipeline.goes_on

@@ -178,6 +178,8 @@ class Boundaries:
         """Takes back a half sentence at the end, if a whole one stands before it."""
         window = self._window
         text = window.text.rstrip()
+        if self._cleaner.guard(text, at_line_start=not self._mid_line) is not None:
+            return  # the reply ends there: nothing of it is said again
         ends = self._whole_ends(text, final=True)
         if ends and ends[-1] < len(text) and is_visible(text[: ends[-1]]):
             end = window.base + ends[-1]

@@ -182,6 +182,8 @@ class Pipeline:
         if self.goes_on:
             segments.extend(self.buffer.flush_pending(for_tool_call=bool(self.calls)))
             segments.extend(self._attach(self._done))
+            if self.buffer.stopped:
+                self._end_early()
             return segments
         if isinstance(self.end, DoneChunk):
             segments.extend(self._attach(self._done))
@@ -222,6 +224,8 @@ class Pipeline:
     def _absorb(self, events: Iterable[StreamEvent]) -> list[Segment]:
         segments: list[Segment] = []
         for event in events:
+            if self.end is not None:
+                break  # else more would be read the coarser the network cuts
             self.events_seen += 1
             if isinstance(event, Done):
                 self._done = event
@@ -244,14 +248,19 @@ class Pipeline:
                         if self.buffer.stopped:
                             self._end_early()
                 case FunctionCallChunk():
-                    self.calls.append(chunk.call)
+                    if self.end is None:
+                        self.calls.append(chunk.call)
                 case DoneChunk() | ErrorChunk():
                     # A reply that the speaker guard ended is whole, however its stream was left.
                     self.end = self.end or chunk
         return segments
 
     def _end_early(self) -> None:
-        """Ends the reply where the model began to speak for somebody else: the rest is not read."""
+        """Ends the reply where the model began to speak for somebody else: the rest is not read.
+
+        Nor does a call run that the model made after it: no request would follow its result.
+        """
+        self.calls = []
         self.end = DoneChunk(metadata={"stop_reason": StopReason.STOP.value})
 
 
