@@ -35,11 +35,11 @@ from gateway.notices import (
     Notices,
 )
 from gateway.steps import nonce_of
-from gateway.telling import INTAKE_CLAIM, NOTICES, Answer, Teller
+from gateway.telling import INTAKE_CLAIM, NOTICES, Teller
 from gateway.typist import Typist
 from shared.configuration.choices import ChoicesPort, Denial, Settled, Speak, denial
 from shared.errors import RequestTooLarge, StoreFull, StoreUnavailable
-from shared.turns import TurnRequest
+from shared.turns import Admission, TurnRequest
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +52,8 @@ BUSY_LOAD: Final = 0.95
 class Admissions(Protocol):
     """What intake asks of the queue. Every call may raise `StoreUnavailable` and be repeated."""
 
-    async def admit(self, request: TurnRequest) -> str:
-        """Takes a turn, or says why not: a word of `Answer`."""
+    async def admit(self, request: TurnRequest) -> Admission:
+        """Takes a turn, or says why not."""
         ...
 
     async def is_blocked(self, channel_id: int) -> bool:
@@ -220,7 +220,7 @@ class Intake:
             return await self._once(prompt, BUSY)
         request = request_of(prompt, text, settled, now_ms=self._now_ms())
         try:
-            answer = Answer(await self._admissions.admit(request))
+            answer = await self._admissions.admit(request)
         except RequestTooLarge:
             return await self._once(prompt, TOO_LARGE)
         logger.info(
@@ -233,7 +233,7 @@ class Intake:
                 "backfilled": prompt.backfilled,
             },
         )
-        if answer is Answer.ACCEPTED:
+        if answer is Admission.ACCEPTED:
             self._typist.start(
                 turn_id,
                 self._front,

@@ -15,11 +15,11 @@ from typing import Final, Protocol
 import msgspec
 
 from gateway.intake import Admissions
-from gateway.telling import NOTICES, Answer
+from gateway.telling import NOTICES
 from shared.errors import StoreFull, StoreUnavailable
 from shared.merging import amended
 from shared.private import told_by_size
-from shared.turns import TurnRequest
+from shared.turns import Admission, TurnRequest
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
 
 
-Tell = Callable[[TurnRequest, Answer], Coroutine[None, None, None]]
+Tell = Callable[[TurnRequest, Admission], Coroutine[None, None, None]]
 """Says to whoever asked that a turn which was taken has no room now."""
 
 
@@ -105,13 +105,13 @@ class Recall:
         self._look_s = look_s
         self._kept: deque[tuple[float, TurnRequest]] = deque(maxlen=KEPT_MAX)
         self._changes: deque[_Change] = deque(maxlen=KEPT_MAX)
-        self._refused: deque[tuple[TurnRequest, Answer]] = deque()
+        self._refused: deque[tuple[TurnRequest, Admission]] = deque()
         self._server_id: str | None = None
 
-    async def admit(self, request: TurnRequest) -> str:
+    async def admit(self, request: TurnRequest) -> Admission:
         """Takes a turn, or says why not; what was taken is kept for a while."""
         answer = await self._queue.admit(request)
-        if answer == Answer.ACCEPTED:
+        if answer is Admission.ACCEPTED:
             self._kept.append((_now_s(), request))
         return answer
 
@@ -193,8 +193,8 @@ class Recall:
     async def _give_again(self) -> None:
         """Has everything taken that is not there; that is as young then as what is new."""
         for kept in list(self._kept):
-            request, answer = kept[1], Answer(await self._queue.admit(kept[1]))
-            if answer is Answer.DUPLICATE or kept not in self._kept:
+            request, answer = kept[1], await self._queue.admit(kept[1])
+            if answer is Admission.DUPLICATE or kept not in self._kept:
                 continue  # there it is, or it was withdrawn, or made room for newer ones meanwhile
             self._kept.remove(kept)
             if answer in NOTICES:
@@ -210,7 +210,7 @@ class Recall:
                 await self._prompts.amend(change.turn_id, change.text)
 
 
-def _facts(request: TurnRequest, answer: Answer) -> dict[str, str]:
+def _facts(request: TurnRequest, answer: Admission) -> dict[str, str]:
     return {"turn_id": request.turn_id, "answer": answer.value}
 
 

@@ -7,7 +7,6 @@ channel, however often that takes. `gateway.intake` and `gateway.app` use it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from enum import StrEnum
 from typing import Final, Protocol
 
 from gateway.front import (
@@ -21,7 +20,7 @@ from gateway.front import (
 from gateway.notices import BUSY, GUILD_BUSY, Notices
 from gateway.steps import nonce_of
 from shared.errors import StoreFull, StoreUnavailable
-from shared.turns import Front, TurnRequest
+from shared.turns import Admission, Front, TurnRequest
 
 logger = logging.getLogger(__name__)
 
@@ -35,16 +34,10 @@ MAX_DECLINING: Final = 16
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class Answer(StrEnum):
-    """Admission's answers, as far as the gateway acts on them."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    GUILD_FULL = "guild_full"
-    FULL = "full"
-
-
-NOTICES: Final[Mapping[Answer, str]] = {Answer.GUILD_FULL: GUILD_BUSY, Answer.FULL: BUSY}
+NOTICES: Final[Mapping[Admission, str]] = {
+    Admission.GUILD_FULL: GUILD_BUSY,
+    Admission.FULL: BUSY,
+}
 """What is said where there is no room for a turn."""
 
 
@@ -116,7 +109,7 @@ class Regrets:
         self._signs = signs
         self._marks = marks
 
-    async def tell(self, request: TurnRequest, answer: Answer) -> None:
+    async def tell(self, request: TurnRequest, answer: Admission) -> None:
         """Says why a turn that was taken is not taken again; cancelled, it may have been said."""
         route, turn_id = request.route, request.turn_id
         self._signs.stop(turn_id)

@@ -191,6 +191,19 @@ class AttemptToken(msgspec.Struct, frozen=True, kw_only=True):
     claim: str
 
 
+class Admission(StrEnum):
+    """Whether a turn was taken. `scripts/admit.lua` answers these words."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    GUILD_FULL = "guild_full"
+    FULL = "full"
+
+
+TAKEN = frozenset({Admission.ACCEPTED, Admission.DUPLICATE})
+"""The answers after which the turn is there."""
+
+
 class TurnState(StrEnum):
     """Where a turn stands. `scripts/*.lua` write these words."""
 

@@ -5,28 +5,25 @@ a note of the channel's latest turns for commands. `gateway.app` puts it before 
 """
 
 import logging
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 from redis.asyncio import Redis
 
-from shared.edges.answers import Admission
 from shared.edges.credentials import CredentialStore
 from shared.edges.redis import within
 from shared.errors import StoreError
 from shared.keys import Keys
 from shared.lifetimes import RECENT_MAX_TURNS, RECENT_TTL_MS
-from shared.turns import CredentialSource, TurnRequest
+from shared.turns import TAKEN, Admission, CredentialSource, TurnRequest
 
 logger = logging.getLogger(__name__)
-
-_TAKEN: Final = frozenset({Admission.ACCEPTED, Admission.DUPLICATE})
 
 
 class Queue(Protocol):
     """What stands behind. Every call may raise `StoreUnavailable` and be repeated."""
 
-    async def admit(self, request: TurnRequest) -> str:
+    async def admit(self, request: TurnRequest) -> Admission:
         """Takes a turn, or says why not."""
         ...
 
@@ -69,12 +66,12 @@ class KeyedAdmissions:
         self._redis = redis
         self._keys = keys
 
-    async def admit(self, request: TurnRequest) -> str:
+    async def admit(self, request: TurnRequest) -> Admission:
         """Takes a turn, or says why not. One that names a credential keeps it: it is a replay."""
         if request.credential is None:
             request = await self._keyed(request)
         answer = await self._queue.admit(request)
-        if answer in _TAKEN:
+        if answer in TAKEN:
             await self._note(request)
         return answer
 

@@ -21,7 +21,7 @@ from shared.metrics import (
     DISCORD_STARTS,
     Metrics,
 )
-from shared.turns import TurnRequest
+from shared.turns import Admission, TurnRequest
 
 
 def measure_discord(front: ChannelFront | None, metrics: Metrics, refused: int) -> None:
@@ -44,10 +44,10 @@ class MeteredFleet(GatewayFleet):
         super().__init__(queue)
         self._metrics = metrics
 
-    async def admit(self, request: TurnRequest) -> str:
+    async def admit(self, request: TurnRequest) -> Admission:
         """Takes a turn, or says why not."""
         answer = await super().admit(request)
-        self._metrics.add(ADMISSIONS, answer=str(answer))
+        self._metrics.add(ADMISSIONS, answer=answer.value)
         return answer
 
 

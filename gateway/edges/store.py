@@ -31,7 +31,7 @@ from shared.lifetimes import (
     SOURCE_TTL_MS,
 )
 from shared.segments import Envelope
-from shared.turns import ENDS, Route, TurnRequest
+from shared.turns import ENDS, Admission, Route, TurnRequest
 from shared.wire import decode_route, encode_json
 
 READ_BLOCK_S: Final = 1.0
@@ -165,7 +165,7 @@ class GatewayFleet:
         self._queue = queue
         self._parts = PromptParts(queue)
 
-    async def admit(self, request: TurnRequest) -> str:
+    async def admit(self, request: TurnRequest) -> Admission:
         """Takes a turn, or says why not."""
         return await self._queue.admit(request)
 

@@ -6,7 +6,7 @@ same prompt.
 
 import asyncio
 import time
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -15,10 +15,7 @@ from ops.cli.output import Output, OutputFormat, print_record
 from ops.cli.session import fleet
 from ops.cli.turn_replay import WAIT_S, end_of
 from shared.edges.continuing import Continuations
-from shared.edges.queue import Admission
-from shared.turns import TurnState, next_generation
-
-_TAKEN: Final = frozenset({Admission.ACCEPTED, Admission.DUPLICATE})
+from shared.turns import TAKEN, TurnState, next_generation
 
 
 def continue_(
@@ -34,7 +31,7 @@ def continue_(
     """
     facts = asyncio.run(_go_on(turn_id, wait))
     print_record(facts, output)
-    if facts["result"] not in ({TurnState.DONE} if wait else _TAKEN):
+    if facts["result"] not in ({TurnState.DONE} if wait else TAKEN):
         raise typer.Exit(Exit.FAILED)
 
 
@@ -49,6 +46,6 @@ async def _go_on(turn_id: str, wait: bool) -> dict[str, object]:
             )
         new_id = next_generation(turn_id)
         facts: dict[str, object] = {"turn_id": turn_id, "new_id": new_id, "result": answer.value}
-        if wait and answer in _TAKEN:
+        if wait and answer in TAKEN:
             facts |= await end_of(link, new_id, time.monotonic() + WAIT_S)
         return facts

@@ -25,12 +25,11 @@ from ops.replay.attachments import refresher
 from ops.replay.evidence import Evidence, evidence
 from ops.replay.turns import Candidate, Change, FailedFilter, Reason, Replays, admitted
 from shared.edges.credentials import CredentialStore
-from shared.edges.queue import Admission
 from shared.edges.records import TurnRecord
 from shared.errors import StoreError
 from shared.failures import FailureCategory
 from shared.segments import TurnFailed
-from shared.turns import TRANSITIONS, TurnState
+from shared.turns import TAKEN, TRANSITIONS, Admission, TurnState
 
 COLUMNS: Final = ("turn_id", "cause", "provider", "model", "guild_id", "result", "why", "new_id")
 MAX_TURNS: Final = 10_000
@@ -43,7 +42,6 @@ WAIT_S: Final = 120.0
 _RATE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(?:/([smh]))?")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, None: 1.0}
 _WITH: Final = ("provider", "model")
-_TAKEN: Final = frozenset({Admission.ACCEPTED.value, Admission.DUPLICATE.value})
 
 Ids = Annotated[list[str] | None, typer.Argument(help="Failed turns.", metavar="[ID]...")]
 Replace = Annotated[
@@ -193,7 +191,7 @@ async def _ended(link: Fleet, rows: list[dict[str, object]]) -> list[dict[str, o
     ended = []
     with progress_bar("waiting for replies", len(rows)) as advance:
         for row in rows:
-            if row["result"] in _TAKEN:
+            if row["result"] in TAKEN:
                 row = row | await end_of(link, str(row["new_id"]), deadline_s)
             ended.append(row)
             advance()

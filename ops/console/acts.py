@@ -19,7 +19,7 @@ from ops.console.render import page
 from ops.replay.turns import Candidate, Change, Reason, admitted
 from ops.store.causes import Verdict, decide
 from ops.triage.causes import cause_of
-from shared.turns import Target
+from shared.turns import TAKEN, Target
 
 AT_ONCE: Final = 20
 PACE_S: Final = 0.2
@@ -73,7 +73,7 @@ async def replay_cause(request: Request) -> Response:
 def _outcome(candidate: Candidate, result: str) -> dict[str, str]:
     return {
         "turn_id": candidate.turn_id,
-        "new_id": candidate.new_id if result in _TAKEN else "",
+        "new_id": candidate.new_id if result in TAKEN else "",
         "result": result,
         "why": candidate.why,
     }
@@ -85,14 +85,11 @@ async def replay(request: Request) -> Response:
     form = await request.form()
     change = Change(model=str(form.get("model") or "") or None)
     candidate = await desk.replays.examine(turn_id, change)
-    is_taken = candidate.reason is None and await admitted(desk.replays, candidate) in _TAKEN
+    is_taken = candidate.reason is None and await admitted(desk.replays, candidate) in TAKEN
     if is_taken or candidate.reason is Reason.REPLAYED:
         # Of two clicks the second one may find the replay: it leads there as the first would have.
         return RedirectResponse(f"/turns/{quote(candidate.new_id)}", 303)
     return RedirectResponse(f"/turns/{quote(turn_id)}", 303)
-
-
-_TAKEN = frozenset({"accepted", "duplicate"})
 
 
 async def say(request: Request) -> Response:

@@ -23,7 +23,7 @@ from shared.failures import FailureCategory
 from shared.i18n import load_texts
 from shared.sealed import CredentialRef
 from shared.segments import TurnFailed
-from shared.turns import CredentialSource, Target, TurnRequest, TurnState, next_generation
+from shared.turns import TAKEN, CredentialSource, Target, TurnRequest, TurnState, next_generation
 
 _FAILED: Final = frozenset({TurnState.FAILED, TurnState.DEAD})
 _texts: Final = load_texts()
@@ -237,7 +237,7 @@ class Replays:
             request = await self._refresh(request)
         wait_ms = round(wait_s * 1000)
         answer = await self._queue.admit(msgspec.structs.replace(request, wait_ms=wait_ms))
-        if answer in {Admission.ACCEPTED, Admission.DUPLICATE}:
+        if answer in TAKEN:
             # The failed turn outlives the usual mark; its replay must not be taken a second time.
             await self._records.keep_mark(candidate.new_id)
         return answer

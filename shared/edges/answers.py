@@ -10,15 +10,6 @@ import msgspec
 from shared.turns import AttemptToken, CredentialSource
 
 
-class Admission(StrEnum):
-    """Whether a turn was taken."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    GUILD_FULL = "guild_full"
-    FULL = "full"
-
-
 class Appended(StrEnum):
     """What became of a segment."""
 

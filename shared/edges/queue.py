@@ -16,7 +16,6 @@ from redis.asyncio import Redis
 
 from shared.config import Settings
 from shared.edges.answers import (
-    Admission,
     Appended,
     Cancelled,
     Claimed,
@@ -33,6 +32,7 @@ from shared.keys import Keys
 from shared.merging import merged
 from shared.segments import SegmentPreview, TurnDone, TurnEvent, TurnFailed
 from shared.turns import (
+    Admission,
     AttemptToken,
     FollowUp,
     Lanes,

@@ -9,14 +9,14 @@ from gateway.context import Paced
 from gateway.front import Change, Echo, FrontEvent, Prompt, PromptsDeleted, Unavailable
 from gateway.intake import BUSY_LOAD, Intake
 from gateway.notices import Notices
-from gateway.telling import DECLINE_WAITS_S, Answer
+from gateway.telling import DECLINE_WAITS_S
 from gateway.typist import Typist
 from shared.configuration.choices import Access, Place, Settled, Speak
 from shared.errors import RequestTooLarge, StoreUnavailable
 from shared.history import Attachment
 from shared.i18n import load_texts
 from shared.segments import DeliveryMode
-from shared.turns import FollowUp, Front, Lanes, Target, TurnRequest
+from shared.turns import Admission, FollowUp, Front, Lanes, Target, TurnRequest
 from tests.support.channel import ManualClock, MemoryBudget, MemoryFront
 
 TEXTS = load_texts()
@@ -26,18 +26,18 @@ TARGET = Target(provider="rehearsal", model="plain")
 class Admissions:
     """The port of the queue; answers in order, then `accepted`."""
 
-    def __init__(self, *answers: Answer | Exception) -> None:
+    def __init__(self, *answers: Admission | Exception) -> None:
         self.answers = list(answers)
         self.requests: list[TurnRequest] = []
         self.declined: list[str] = []
         self.blocked: set[int] = set()
 
-    async def admit(self, request: TurnRequest) -> str:
-        answer = self.answers.pop(0) if self.answers else Answer.ACCEPTED
+    async def admit(self, request: TurnRequest) -> Admission:
+        answer = self.answers.pop(0) if self.answers else Admission.ACCEPTED
         if isinstance(answer, Exception):
             raise answer
         self.requests.append(request)
-        return answer.value
+        return answer
 
     async def is_blocked(self, channel_id: int) -> bool:
         return channel_id in self.blocked
@@ -156,9 +156,9 @@ async def test_a_prompt_may_choose_its_model(front):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Answer.DUPLICATE, []),
-        (Answer.GUILD_FULL, [TEXTS.text("notice.guild_busy")]),
-        (Answer.FULL, [TEXTS.text("notice.busy")]),
+        (Admission.DUPLICATE, []),
+        (Admission.GUILD_FULL, [TEXTS.text("notice.guild_busy")]),
+        (Admission.FULL, [TEXTS.text("notice.busy")]),
         (RequestTooLarge(), [TEXTS.text("notice.too_large")]),
     ],
     ids=["duplicate", "guild full", "full", "too large"],
@@ -171,11 +171,13 @@ async def test_a_prompt_that_becomes_no_turn_is_answered_and_handled(front, answ
 
 
 async def test_saying_busy_twice_shows_it_once(front):
-    await take(Admissions(Answer.FULL, Answer.FULL), prompt(), prompt(), front=front)
+    await take(Admissions(Admission.FULL, Admission.FULL), prompt(), prompt(), front=front)
     assert front.shown(7) == [TEXTS.text("notice.busy")]
 
 
-@pytest.mark.parametrize(("words", "answer"), [("", Answer.ACCEPTED), ("hello", RequestTooLarge())])
+@pytest.mark.parametrize(
+    ("words", "answer"), [("", Admission.ACCEPTED), ("hello", RequestTooLarge())]
+)
 async def test_a_prompt_that_is_found_again_after_its_notice_hears_nothing(front, words, answer):
     """The window of nonces has passed when a backfill finds it."""
     admissions = Admissions(answer, answer)
@@ -189,14 +191,14 @@ async def test_a_prompt_that_is_found_again_after_its_notice_hears_nothing(front
 
 async def test_a_notice_that_could_not_be_said_leaves_the_prompt_unhandled(front):
     front.script = [Unavailable(reason="connection")] * 99
-    await take(Admissions(Answer.FULL), prompt(), front=front)
+    await take(Admissions(Admission.FULL), prompt(), front=front)
     assert front.taken == []
 
 
 @pytest.mark.parametrize("failures", [1, len(DECLINE_WAITS_S)])
 async def test_a_notice_that_meets_an_outage_is_said_when_it_is_over(front, failures):
     front.script = [Unavailable(reason="connection", retry_after_s=1.0)] * failures
-    await take(Admissions(Answer.FULL), prompt(), front=front)
+    await take(Admissions(Admission.FULL), prompt(), front=front)
     assert front.shown(7) == [TEXTS.text("notice.busy")]
     assert len(front.taken) == 1
 
@@ -248,7 +250,7 @@ async def test_a_declined_prompt_comes_again_when_it_cannot_be_noted(front):
             raise StoreUnavailable
 
     forgetful = Forgetful()
-    await take(Admissions(Answer.FULL), prompt(), front=forgetful)
+    await take(Admissions(Admission.FULL), prompt(), front=forgetful)
     assert forgetful.shown(7) == [TEXTS.text("notice.busy")]
 
 

@@ -8,10 +8,10 @@ import pytest
 from gateway.front import Unavailable
 from gateway.notices import Notices
 from gateway.recall import KEPT_MAX, Recall
-from gateway.telling import Answer, Regrets, Teller
+from gateway.telling import Regrets, Teller
 from shared.errors import StoreUnavailable
 from shared.i18n import load_texts
-from shared.turns import Front, TurnRequest
+from shared.turns import Admission, Front, TurnRequest
 from tests.support.channel import ManualClock, MemoryBudget, MemoryFront, NoTyping
 from tests.support.turns import turn
 
@@ -30,7 +30,7 @@ class ForgetfulQueue:
         self.words: list[object] = []
         self.told: list[tuple[str, str]] = []
 
-    async def tell(self, request: TurnRequest, answer: Answer) -> None:
+    async def tell(self, request: TurnRequest, answer: Admission) -> None:
         self.told.append((request.turn_id, answer.value))
 
     def forget(self, *turn_ids: str) -> None:
@@ -39,14 +39,14 @@ class ForgetfulQueue:
         for turn_id in turn_ids:
             self.texts.pop(turn_id, None)
 
-    async def admit(self, request: TurnRequest) -> str:
+    async def admit(self, request: TurnRequest) -> Admission:
         if request.turn_id in self.taken:
-            return "duplicate"
+            return Admission.DUPLICATE
         if len(self.taken) >= self.room:
-            return "full"
+            return Admission.FULL
         self.taken.append(request.turn_id)
         self.words.append(request.messages[-1].content)
-        return "accepted"
+        return Admission.ACCEPTED
 
     async def amend(self, turn_id: str, text: str) -> bool:
         if turn_id in self.taken:
@@ -294,7 +294,7 @@ async def test_a_regret_is_said_in_the_channel_until_it_gets_through(queue):
     tellers = {Front.LOCAL: Teller(front, MemoryBudget(clock), clock.sleep)}
     regrets = Regrets(tellers, Notices(load_texts()), signs, queue)
     request = turn("l1", channel=7)
-    await regrets.tell(request, Answer.FULL)
+    await regrets.tell(request, Admission.FULL)
     (message,) = front.channels[7].values()
     assert message.text == load_texts().text("notice.busy")
     assert message.is_notice
@@ -304,6 +304,6 @@ async def test_a_regret_is_said_in_the_channel_until_it_gets_through(queue):
 
 async def test_a_regret_for_a_front_that_is_not_here_ends_the_sign(queue):
     signs = NoTyping()
-    await Regrets({}, Notices(load_texts()), signs, queue).tell(turn("l1"), Answer.FULL)
+    await Regrets({}, Notices(load_texts()), signs, queue).tell(turn("l1"), Admission.FULL)
     assert signs.stopped == ["l1"]
     assert queue.taken == []
