@@ -24,7 +24,6 @@ from gateway.front import (
     Prompt,
     Unavailable,
 )
-from gateway.hands import Hands
 from gateway.notices import (
     AGE_RESTRICTED,
     BUSY,
@@ -34,6 +33,7 @@ from gateway.notices import (
     NoticeRates,
     Notices,
 )
+from gateway.prompt_lanes import PromptLanes
 from gateway.steps import nonce_of
 from gateway.telling import INTAKE_CLAIM, NOTICES, Teller
 from gateway.typist import Typist
@@ -147,14 +147,14 @@ class Intake:
                     # A channel under a rate limit must not stop the prompts of others.
                     answering.create_task(self._decline(prompt, notice), name="decline")
 
-            hands = Hands(answering, take)
+            lanes = PromptLanes(answering, take)
             async for event in self._front.events():
                 if isinstance(event, Echo):
                     self._absorb(event)
                 elif isinstance(event, Prompt):
-                    await hands.put(event)
+                    await lanes.put(event)
                 else:
-                    await hands.empty(event.channel_id)  # what it changes was taken by then
+                    await lanes.empty(event.channel_id)  # what it changes was taken by then
                     await self._heed(event, self._front.bot_id)
 
     async def take(self, prompt: Prompt) -> str | None:

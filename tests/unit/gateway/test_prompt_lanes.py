@@ -1,11 +1,11 @@
-"""Prompts in hand: in their order in a channel, side by side otherwise, and never too many."""
+"""The lanes of prompts: in their order in a channel, side by side otherwise, and never too many."""
 
 import asyncio
 
 import pytest
 
 from gateway.front import Prompt
-from gateway.hands import MAX_IN_HAND, Hands
+from gateway.prompt_lanes import MAX_IN_HAND, PromptLanes
 from shared.turns import Front
 
 
@@ -30,9 +30,9 @@ class Taker:
 async def test_a_channel_keeps_its_order_and_holds_up_no_other():
     taker = Taker()
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        hands = Hands(group, taker.take)
+        lanes = PromptLanes(group, taker.take)
         for number, channel in enumerate((7, 7, 8, 7, 9)):
-            await hands.put(prompt(number, channel))
+            await lanes.put(prompt(number, channel))
         await asyncio.sleep(0.01)
         assert taker.begun == [0, 2, 4]
         taker.may.set()
@@ -42,12 +42,12 @@ async def test_a_channel_keeps_its_order_and_holds_up_no_other():
 async def test_what_changes_a_prompt_waits_until_it_is_taken():
     taker = Taker()
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        hands = Hands(group, taker.take)
-        await hands.put(prompt(1, 7))
-        await hands.put(prompt(2, 7))
-        await hands.empty(8)
-        await hands.empty(None)
-        changed = group.create_task(hands.empty(7))
+        lanes = PromptLanes(group, taker.take)
+        await lanes.put(prompt(1, 7))
+        await lanes.put(prompt(2, 7))
+        await lanes.empty(8)
+        await lanes.empty(None)
+        changed = group.create_task(lanes.empty(7))
         await asyncio.sleep(0.01)
         assert not changed.done()
         taker.may.set()
@@ -58,12 +58,12 @@ async def test_what_changes_a_prompt_waits_until_it_is_taken():
 async def test_there_is_room_for_so_many_and_no_more():
     taker = Taker()
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        hands = Hands(group, taker.take)
+        lanes = PromptLanes(group, taker.take)
         for number in range(MAX_IN_HAND):
-            await hands.put(prompt(number, number % 10))
+            await lanes.put(prompt(number, number % 10))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02):
-                await hands.put(prompt(999, 99))
+                await lanes.put(prompt(999, 99))
         taker.may.set()
-        await hands.put(prompt(1000, 99))
+        await lanes.put(prompt(1000, 99))
     assert len(taker.taken) == MAX_IN_HAND + 1

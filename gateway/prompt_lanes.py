@@ -1,7 +1,7 @@
-"""Prompts in hand: those of one channel one after another, those of several at once.
+"""The lanes of prompts: those of one channel one after another, those of several at once.
 
 Comes in: prompts, in the order of the front. Goes out: the same, to whoever takes them.
-`gateway.intake` has one. To take a prompt is to ask Redis several times, one question after the
+`gateway.intake` has them. To take a prompt is to ask Redis several times, one question after the
 other: the prompts of a whole bot in one row would wait for each other's answers.
 """
 
@@ -16,8 +16,8 @@ MAX_IN_HAND: Final = 64
 """Prompts that are taken at once; those beyond wait in the front, whose bound is felt."""
 
 
-class Hands:
-    """Takes prompts of different channels side by side.
+class PromptLanes:
+    """A lane per channel, with a task while it holds prompts.
 
     Args:
         group: what its tasks end with.
