@@ -99,7 +99,7 @@ async def serve(
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             # Not where loops have no signals, and not beside the main thread.
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, parts.live.ask)
-        waiting = Waiting(parts.queue, load_texts())
+        waiting = Waiting(parts.queue, load_texts(), tell=parts.reporter.report)
         typist = Typist(waiting)
         outward = _outward(parts, typist)
         fronts = outward.fronts
@@ -270,7 +270,7 @@ def _recall(parts: Parts, outward: Outward, typist: Typist) -> Recall:
 def _departures(parts: Parts, outward: Outward, recall: Recall) -> Departures:
     """What changes in Discord means, the month after which a guild is forgotten included."""
     forgetter = Forgetter(parts.redis, parts.keys, parts.queue, leaves=OPERATORS)
-    return Departures(_changes(outward, recall).heed, forgetter)
+    return Departures(_changes(outward, recall).heed, forgetter, tell=parts.reporter.report)
 
 
 def _neighbours(parts: Parts, outward: Outward, recall: Recall) -> Neighbours:

@@ -5,14 +5,16 @@ forget and when. The composition root puts it before the heeding of changes.
 """
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from gateway.edges.mishaps import Tell, mishap, to_nobody
 from gateway.front import Change, PlaceChanged, PlaceGone
 from shared.edges.forgetting import REMOVAL_DELAY_MS, Forgetter, Kind, Subject
-from shared.errors import StoreError
+from shared.errors import StoreError, StoreFull, StoreUnavailable
 
 LOOK_S: Final = 600.0
 """How often is looked who is due. A month has 4,320 of these."""
@@ -29,6 +31,7 @@ class Departures:
         heed: what else a change means.
         forgetter: of the cell.
         now_ms: the wall clock.
+        tell: takes reports of guilds that cannot be forgotten.
     """
 
     def __init__(
@@ -37,10 +40,12 @@ class Departures:
         forgetter: Forgetter,
         *,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        tell: Tell = to_nobody,
     ) -> None:
         self._heed = heed
         self._forgetter = forgetter
         self._now_ms = now_ms
+        self._tell = tell
 
     async def heed(self, change: Change, bot_id: int) -> None:
         """Takes one change; a note that the store cannot take now is left."""
@@ -62,11 +67,32 @@ class Departures:
                 return
 
     async def look(self) -> int:
-        """Forgets who is due. Returns how many. Raises `StoreError`."""
-        gone = await self._forgetter.forget_due(self._now_ms())
-        for subject in gone:
-            _log.info("departures.forgotten", extra={"subject": subject.digest})
-        return len(gone)
+        """Forgets who is due; two gateways at once do it twice, which changes nothing.
+
+        Whoever cannot be forgotten is reported, stays due, and keeps nobody else from it.
+
+        Returns:
+            How many were forgotten.
+
+        Raises:
+            StoreUnavailable, StoreFull: nobody can be forgotten now.
+        """
+        count = 0
+        for noted in await self._forgetter.due(self._now_ms()):
+            try:
+                subject = Subject.parsed(noted)
+                await self._forgetter.forget(subject)
+                await self._forgetter.keep(subject)
+            except (StoreUnavailable, StoreFull):
+                raise
+            except Exception as exc:  # noqa: BLE001 - one guild must not end the gateway
+                digest = hashlib.blake2b(noted.encode(), digest_size=16).hexdigest()
+                _log.exception("departures.failed", extra={"subject": digest})
+                await self._tell(mishap("departures", exc, subject=digest))
+            else:
+                _log.info("departures.forgotten", extra={"subject": subject.digest})
+                count += 1
+        return count
 
     async def run(self) -> None:
         """Looks again and again, until it is cancelled."""

@@ -9,6 +9,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from gateway.edges.mishaps import Tell, mishap, to_nobody
 from gateway.front import Button
 from gateway.notices import STOP, Notices
 from gateway.steps import nonce_of
@@ -17,6 +18,7 @@ from shared.edges.overview import Overview, Place, Why
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
 from shared.errors import StoreError
+from shared.failures import ReportCategory
 from shared.i18n import Texts
 from shared.lifetimes import PLACES_TTL_MS
 from shared.turns import ENDS, TurnState
@@ -36,15 +38,17 @@ class Waiting:
     Args:
         queue: the queue of the cell.
         texts: the catalogs.
+        tell: takes reports of notices that cannot be read.
     """
 
-    def __init__(self, queue: TurnQueue, texts: Texts) -> None:
+    def __init__(self, queue: TurnQueue, texts: Texts, *, tell: Tell = to_nobody) -> None:
         self._overview = Overview(queue)
         self._redis = queue.redis
         self._places = queue.keys.places
         self._turn = queue.keys.turn
         self._texts = texts
         self._notices = Notices(texts)
+        self._tell = tell
 
     async def words(self, turn_id: str, locale: str) -> str | None:
         """What a person is told of a waiting turn; None once it waits no more.
@@ -98,14 +102,28 @@ class Waiting:
             logger.debug("place.not_forgotten", extra={"error": str(exc)})
 
     async def left_behind(self, *, is_local: bool) -> list[Left]:
-        """The notices that stand in local channels, or in Discord; none while Redis is away."""
+        """The notices that stand in local channels, or in Discord; none while Redis is away.
+
+        One that cannot be read is reported and left where it is: nobody takes it away any more.
+        """
         try:
             rows: dict[bytes, bytes] = await within(self._redis.hgetall(self._places))
         except StoreError as exc:
             logger.debug("place.store_waits", extra={"error": str(exc)})
             return []
-        found = [_left.decode(row) for row in rows.values()]
-        return [left for left in found if left.turn_id.startswith("l") == is_local]
+        found: list[Left] = []
+        for name, row in rows.items():
+            if name.startswith(b"l") != is_local:
+                continue
+            try:
+                found.append(_left.decode(row))
+            except msgspec.DecodeError as exc:
+                turn_id = name.decode(errors="replace")
+                logger.warning("place.not_read", extra={"turn_id": turn_id, "error": str(exc)})
+                await self._tell(
+                    mishap("places", exc, category=ReportCategory.DECODE, turn_id=turn_id)
+                )
+        return found
 
 
 def sentence(place: Place, texts: Texts, locale: str) -> str:

@@ -24,7 +24,7 @@ from redis.asyncio import Redis
 from shared.at_rest import opened
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
-from shared.errors import ConfigError, StoreError, WireError
+from shared.errors import ConfigError, WireError
 from shared.keys import Keys
 from shared.lifetimes import FORGOTTEN_TTL_MS
 from shared.wire import decode_route
@@ -158,18 +158,12 @@ class Forgetter:
         """Takes a note back: the guild is here again."""
         await within(self._redis.zrem(self._keys.forget_due, str(subject)))
 
-    async def forget_due(self, now_ms: int) -> list[Subject]:
-        """Forgets whoever is due. Two processes at once do it twice, which changes nothing."""
+    async def due(self, now_ms: int) -> list[str]:
+        """Who is to be forgotten by now, as they were noted; see `Subject.parsed`."""
         found: list[bytes] = await within(
             self._redis.zrangebyscore(self._keys.forget_due, "-inf", now_ms)
         )
-        done = []
-        for text in found:
-            subject = Subject.parsed(text.decode())
-            await self.forget(subject)
-            await self.keep(subject)
-            done.append(subject)
-        return done
+        return [text.decode(errors="replace") for text in found]
 
     async def _names(self) -> AsyncIterator[bytes]:
         for root in (self._keys.prefix, f"tfsec:{{{self._keys.cell}}}:"):
@@ -191,15 +185,22 @@ class Forgetter:
             if not _is_turn(name):
                 continue
             raw, event = await within(self._redis.hmget(name, "route", "event"))
-            with contextlib.suppress(ValueError, StoreError):
-                route = decode_route(raw or b"")
-                owner = route.guild_id if subject.kind is Kind.GUILD else route.user_id
-                if owner == subject.id:
-                    turns.append(name.decode().partition(":t:")[2])
-                    # A channel is the guild's; a person has only that of their direct messages.
-                    if subject.kind is Kind.GUILD or route.guild_id is None:
-                        others.add(str(route.channel_id))
-                    others |= {one.decode() for one in _REPORT.findall(event or b"")}
+            if raw is None:
+                continue  # its time ended since it was listed
+            turn_id = name.decode().partition(":t:")[2]
+            try:
+                route = decode_route(raw)
+            except WireError:  # of another version: as with any value, the id in it tells
+                if subject.pattern().search(raw):
+                    turns.append(turn_id)
+                continue
+            owner = route.guild_id if subject.kind is Kind.GUILD else route.user_id
+            if owner == subject.id:
+                turns.append(turn_id)
+                # A channel is the guild's; a person has only that of their direct messages.
+                if subject.kind is Kind.GUILD or route.guild_id is None:
+                    others.add(str(route.channel_id))
+                others |= {one.decode() for one in _REPORT.findall(event or b"")}
         return turns, others
 
     async def _stop(self, turns: Iterable[str]) -> None:

@@ -28,12 +28,13 @@ from shared.edges.forgetting import (
 )
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
-from shared.errors import ConfigError
+from shared.errors import ConfigError, StoreUnavailable, WireError
 from shared.failures import ErrorReport, Fault, ReportCategory, Severity
 from shared.keys import Keys
 from shared.sealed import CredentialRef
 from shared.segments import TurnFailed
 from shared.turns import CredentialSource
+from tests.support.channel import MemoryReporter
 from tests.support.turns import claim_one, turn
 
 USER, OTHER = 187_001_234_567_890_123, 187_001_234_567_890_777
@@ -132,6 +133,50 @@ async def test_forgetting_again_finds_nothing(forgetter: Forgetter, queue: TurnQ
     assert sum(again.values()) == 0
 
 
+class Expiring:
+    """A client whose turns are gone when they are asked for: their time ended after the listing."""
+
+    def __init__(self, redis: Any) -> None:
+        self._redis = redis
+        self.gone: set[bytes] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._redis, name)
+
+    async def hmget(self, name: bytes, *fields: str) -> Any:
+        if name in self.gone:
+            await self._redis.unlink(name)
+        return await self._redis.hmget(name, *fields)
+
+
+@pytest.mark.parametrize("left", [None, b"", b"no route"], ids=["gone", "empty", "odd"])
+async def test_a_turn_without_a_route_that_can_be_read_is_passed_over(
+    queue: TurnQueue, keys: Keys, client: Any, left: bytes | None
+):
+    await furnish(queue, keys, USER, GUILD, 1)
+    await furnish(queue, keys, OTHER, ELSEWHERE, 2)
+    expiring = Expiring(client)
+    if left is None:
+        expiring.gone.add(keys.turn("m2a").encode())
+    else:
+        await client.hset(keys.turn("m2a"), "route", left)
+    forgetter = Forgetter(expiring, keys, queue)  # type: ignore[arg-type]  # all of a client's
+    counts = await forgetter.forget(Subject(Kind.USER, USER))
+    assert counts["turns"] == 2
+    assert not await client.exists(keys.turn("m1a"))
+
+
+async def test_a_turn_with_a_route_of_another_version_is_known_by_the_id_in_it(
+    forgetter: Forgetter, queue: TurnQueue, keys: Keys, client: Any
+):
+    for user, name in ((USER, "m1"), (OTHER, "m2")):
+        await queue.admit(turn(name, user=user))
+        await client.hset(keys.turn(name), "route", f'{{"front":"smoke","user_id":{user}}}')
+    assert (await forgetter.forget(Subject(Kind.USER, USER)))["turns"] == 1
+    assert not await client.exists(keys.turn("m1"))
+    assert await client.exists(keys.turn("m2"))
+
+
 async def test_a_short_number_is_an_id_only_where_a_name_says_so(
     forgetter: Forgetter, client: Any, keys: Keys
 ):
@@ -196,6 +241,56 @@ async def test_a_guild_that_left_is_forgotten_after_a_month_unless_it_comes_back
     assert await departures.look() == 0
     assert not await client.exists(keys.turn("m1a"))
     assert await client.exists(keys.turn("m2a"))
+
+
+class Failing(Forgetter):
+    """Fails with one guild."""
+
+    def __init__(self, redis: Any, keys: Keys, queue: TurnQueue, error: Exception) -> None:
+        super().__init__(redis, keys, queue)
+        self._error: Exception | None = error
+
+    def heal(self) -> None:
+        self._error = None
+
+    async def forget(self, subject: Subject) -> dict[str, int]:
+        if subject.id == GUILD and self._error is not None:
+            raise self._error
+        return await super().forget(subject)
+
+
+async def test_a_guild_that_cannot_be_forgotten_is_reported_and_stays_due(
+    queue: TurnQueue, keys: Keys, client: Any
+):
+    await furnish(queue, keys, USER, GUILD, 1)
+    await furnish(queue, keys, OTHER, ELSEWHERE, 2)
+    forgetter = Failing(client, keys, queue, WireError("a route of another version"))
+    reporter = MemoryReporter()
+    departures = Departures(Heard().heed, forgetter, now_ms=lambda: 2_000, tell=reporter.report)
+    for guild in (GUILD, ELSEWHERE):
+        await forgetter.schedule(Subject(Kind.GUILD, guild), 1_000)
+    await client.zadd(keys.forget_due, {"nobody": 1_000})
+    assert await departures.look() == 1
+    assert not await client.exists(keys.turn("m2a"))
+    assert await client.exists(keys.turn("m1a"))
+    assert len(reporter.reports) == 2
+    assert all(one.stage == "departures" and one.stack_trace for one in reporter.reports)
+    assert str(GUILD) not in str(reporter.reports)
+    forgetter.heal()
+    assert await departures.look() == 1
+    assert not await client.exists(keys.turn("m1a"))
+
+
+async def test_a_server_that_is_away_ends_the_look_and_is_no_failure_of_a_guild(
+    queue: TurnQueue, keys: Keys, client: Any
+):
+    forgetter = Failing(client, keys, queue, StoreUnavailable())
+    reporter = MemoryReporter()
+    departures = Departures(Heard().heed, forgetter, now_ms=lambda: 2_000, tell=reporter.report)
+    await forgetter.schedule(Subject(Kind.GUILD, GUILD), 1_000)
+    with pytest.raises(StoreUnavailable):
+        await departures.look()
+    assert reporter.reports == []
 
 
 def report(number: int, user: int, guild: int) -> ErrorReport:

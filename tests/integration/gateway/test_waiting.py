@@ -15,6 +15,7 @@ from shared.i18n import load_texts
 from shared.keys import Keys
 from shared.segments import TurnDone
 from shared.turns import TurnState
+from tests.support.channel import MemoryReporter
 from tests.support.servers import RedisServer, free_port, running_server
 from tests.support.turns import segment, turn
 
@@ -100,3 +101,16 @@ async def test_notices_are_remembered_for_the_next_gateway(queue: TurnQueue):
     assert await queue.redis.pttl(queue.keys.places) > 0
     await waiting.forget("l1")
     assert await waiting.left_behind(is_local=True) == []
+
+
+async def test_a_notice_that_cannot_be_read_is_reported_once_and_hides_no_other(queue: TurnQueue):
+    reporter = MemoryReporter()
+    waiting = Waiting(queue, TEXTS, tell=reporter.report)
+    await waiting.remember(Left(turn_id="m1", channel_id=9, message_id=10))
+    for name, row in (("m2", "{"), ("m3", '{"turn_id":3}'), ("m4", "")):
+        await queue.redis.hset(queue.keys.places, name, row)  # type: ignore[misc]  # redis-py
+    found = {is_local: await waiting.left_behind(is_local=is_local) for is_local in (True, False)}
+    assert [one.turn_id for one in found[False]] == ["m1"]
+    assert found[True] == []
+    assert sorted(str(one.turn_id) for one in reporter.reports) == ["m2", "m3", "m4"]
+    assert {one.stage for one in reporter.reports} == {"places"}

@@ -1,0 +1,55 @@
+"""What goes wrong in a gateway beside its deliveries, as reports: it goes on with the rest.
+
+Comes in: an exception, and what could not be done for it. Goes out: an `ErrorReport`. Edges of the
+gateway use it.
+"""
+
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+
+from shared import __version__
+from shared.causes import Cause
+from shared.edges.reporter import new_report_id
+from shared.failures import ErrorReport, Fault, ReportCategory, Severity
+
+Tell = Callable[[ErrorReport], Awaitable[None]]
+"""Takes a report; never raises."""
+
+
+async def to_nobody(report: ErrorReport) -> None:
+    """Where nobody reads reports: the line in the log is what is left."""
+    del report
+
+
+def mishap(
+    stage: str,
+    error: Exception,
+    *,
+    category: ReportCategory = ReportCategory.INTERNAL,
+    turn_id: str | None = None,
+    **facts: object,
+) -> ErrorReport:
+    """A report of what could not be done.
+
+    Args:
+        stage: the part of the gateway.
+        error: why.
+        category: what kind of failure it is.
+        turn_id: whose it was, where it was a turn's.
+        facts: words and numbers for the operator.
+    """
+    return ErrorReport(
+        id=new_report_id(),
+        created_ms=time.time_ns() // 1_000_000,
+        severity=Severity.ERROR,
+        category=category,
+        error_type=Cause.INTERNAL_ERROR,
+        stage=stage,
+        fault=Fault.TURNFLEET,
+        message=f"{type(error).__qualname__}: {error}",
+        stack_trace="".join(traceback.format_exception(error)),
+        turn_id=turn_id,
+        worker_version=__version__,
+        metadata=facts,
+    )
