@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType, TracebackType
 from typing import BinaryIO, Final
-from urllib.parse import urlsplit
 
 from shared.config import Settings
 from shared.errors import ConfigError
 from shared.log_lines import JsonFormatter
+from shared.secret_settings import HOLDERS, secrets_in
 from shared.secrets import Secret
 
 DIAGNOSTICS: Final = "turnfleet.diagnostics"
@@ -218,16 +218,9 @@ def start_logs(
 
 
 def secrets_of(settings: Settings) -> list[Secret]:
-    """The secrets among the settings: tokens, and the passwords in addresses."""
-    urls = (settings.redis_url, settings.database_url, *settings.endpoints.values())
-    texts = [
-        settings.discord_token,
-        settings.console_token,
-        settings.sentry_dsn,
-        settings.at_rest_key,
-        *(urlsplit(url).password for url in urls if url),
-    ]
-    return [Secret(text) for text in texts if text]
+    """The secrets among the settings: tokens, keys, and the passwords in addresses."""
+    texts = (text for name in HOLDERS for text in secrets_in(name, getattr(settings, name)))
+    return [Secret(text) for text in dict.fromkeys(texts)]
 
 
 def lines_dropped() -> int:

@@ -13,19 +13,16 @@ from pathlib import Path
 from typing import Final
 
 from shared.errors import ConfigError
+from shared.secret_settings import HOLDERS
 
 DIRECTORY: Final = "TURNFLEET_SECRETS_DIR"
 SUFFIX: Final = "_FILE"
 SECRET_ENDS: Final = ("_API_KEY", "_API_KEYS")
 """How the variables of provider keys end."""
 SECRET_SETTINGS: Final = frozenset(
-    f"TURNFLEET_{name}"
-    for name in (
-        *("REDIS_URL", "DATABASE_URL", "DISCORD_TOKEN", "CONSOLE_TOKEN", "SENTRY_DSN"),
-        *("ENDPOINTS", "SEALING_KEY", "AT_REST_KEY"),
-    )
+    f"TURNFLEET_{name.upper()}" for name in (*HOLDERS, "sealing_key")
 )
-"""Settings that hold a secret, or may."""
+"""Settings that hold a secret, or may; and the public key that is made and mounted with them."""
 MAX_BYTES: Final = 64 * 1024
 
 

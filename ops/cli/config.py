@@ -28,10 +28,8 @@ from shared.edges.records import ProcessRecord
 from shared.edges.redis import safe_url, within
 from shared.errors import ConfigError, StoreError
 from shared.lifetimes import CONFIG_TTL_MS
+from shared.secret_settings import HOLDERS, SECRETS
 
-SECRET_SETTINGS: Final = frozenset({"discord_token", "console_token", "sentry_dsn"})
-ADDRESS_SETTINGS: Final = frozenset({"endpoints", "mcp"})
-URL_SETTINGS: Final = frozenset({"redis_url", "database_url"})
 HIDDEN: Final = "[set]"
 FOLLOWING: Final = frozenset({"gateway", "worker"})
 """Roles that follow the file while they run; the others read it at their start."""
@@ -206,20 +204,19 @@ def _facts(loaded: Loaded) -> dict[str, object]:
         origin = "environment" if name in loaded.from_environment else ""
         if not origin and name in configuration.deployment:
             origin = "file"
-        record[name] = f"{_masked(name, value)}{f'  ({origin})' if origin else ''}"
+        record[name] = f"{shown_setting(name, value)}{f'  ({origin})' if origin else ''}"
     return record
 
 
-def _masked(name: str, value: object) -> object:
+def shown_setting(name: str, value: object) -> object:
+    """A setting's value as `config show` prints it."""
     if value is None:
         return "-"
-    if name in SECRET_SETTINGS:
-        return HIDDEN
-    if name in URL_SETTINGS:
-        return safe_url(str(value))
-    if name in ADDRESS_SETTINGS and isinstance(value, dict):
+    if name not in HOLDERS:
+        return value
+    if isinstance(value, dict):
         return {key: _address(one) for key, one in value.items()}
-    return value
+    return HIDDEN if name in SECRETS else safe_url(str(value))
 
 
 def _address(value: object) -> str:

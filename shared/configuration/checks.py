@@ -17,9 +17,8 @@ from shared.configuration.positions import Path
 from shared.configuration.schema import BudgetScope, Configuration
 from shared.configuration.settling import NO_PERSONA
 from shared.errors import ConfigError
+from shared.secret_settings import SECRETS, secrets_in
 
-SECRETS: Final = frozenset({"discord_token", "console_token", "sentry_dsn"})
-"""Settings that never stand in a file that is shown, copied and committed."""
 ELSEWHERE: Final = {
     "endpoints": "write base_url in [providers.NAME]",
     "guild_depth": "write it in [limits]",
@@ -50,7 +49,8 @@ def _deployment(configuration: Configuration) -> Iterator[Finding]:
     known = Settings.__struct_fields__
     for name, value in configuration.deployment.items():
         path = ("deployment", name)
-        if name in SECRETS:
+        if name in SECRETS or secrets_in(name, value):
+            # The file is shown, copied, committed, and kept in Redis for `config diff`.
             deed = f"set TURNFLEET_{name.upper()} in the environment"
             yield Finding(path=path, what="a secret does not stand here", deed=deed, of_key=True)
         elif name in ELSEWHERE:

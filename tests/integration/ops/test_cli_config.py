@@ -23,6 +23,7 @@ from tests.support.configurations import GOOD
 from tests.support.servers import RedisServer, running_server
 
 TEXT = '[models.a]\nprovider = "rehearsal"\nmodel = "plain"\n\n[defaults]\nmodel = "a"\n'
+KEY, OLD_KEY = "3f" * 32, "c7" * 32
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,15 @@ def test_a_wrong_file_is_said_line_by_line(command, file):
     assert line.endswith(":1:1: models.a: `model` is missing; add `model = ...`")
 
 
+def test_a_key_in_the_file_is_refused_and_not_shown(command, file):
+    """The text of the file is kept in Redis, beside what the key seals."""
+    file.write_text(f'[deployment]\nat_rest_key = "{KEY}"\n', encoding="utf-8")
+    result = command("config", "check")
+    assert result.exit_code == Exit.FOUND
+    assert "2:1: deployment.at_rest_key: a secret does not stand here" in result.output
+    assert KEY not in result.output
+
+
 def test_other_commands_do_not_start_with_a_wrong_file(command, file):
     file.write_text("[limits]\nuser_depth = -1\n", encoding="utf-8")
     result = command("turns", "list")
@@ -122,12 +132,16 @@ def test_show_hides_secrets_and_says_where_values_come_from(command):
     command.environment["TURNFLEET_DISCORD_TOKEN"] = "very.secret.token"
     mcp = {"docs": "https://me:hush@host/mcp?key=hush", "files": ["npx", "--token", "hush"]}
     command.environment["TURNFLEET_MCP"] = json.dumps(mcp)
+    command.environment["TURNFLEET_AT_REST_KEY"] = f"{KEY},{OLD_KEY}"
     result = command("config", "show", "-o", "json")
     assert "very.secret" not in result.output
     assert "hush" not in result.output
+    assert KEY not in result.output
+    assert OLD_KEY not in result.output
     record = json.loads(result.stdout)
     assert record["models"] == "a"
     assert record["discord_token"] == "[set]  (environment)"
+    assert record["at_rest_key"] == "[set]  (environment)"
     assert record["cell"].endswith("(environment)")
 
 
