@@ -27,7 +27,7 @@ from gateway.edges.channel_memory import ChannelMemory
 from gateway.edges.checkup import Checkup
 from gateway.edges.departures import Departures
 from gateway.edges.discord import DiscordFront
-from gateway.edges.metering import MeteredFleet, measure_discord
+from gateway.edges.metering import MeteredAdmissions, measure_discord
 from gateway.edges.neighbours import Neighbours
 from gateway.edges.pace import Pace
 from gateway.edges.waiting import Waiting
@@ -263,8 +263,8 @@ def _recall(parts: Parts, outward: Outward, typist: Typist) -> Recall:
         name: Teller(front, outward.budget_for(front), asyncio.sleep)
         for name, front in outward.fronts.items()
     }
-    regrets = Regrets(tellers, parts.notices, typist, outward.fleet)
-    return Recall(_admissions(parts), outward.fleet, regrets.tell)
+    regrets = Regrets(tellers, parts.notices, typist, TurnRecords(parts.redis, parts.keys))
+    return Recall(_keyed(parts).admit, outward.fleet, regrets.tell)
 
 
 def _departures(parts: Parts, outward: Outward, recall: Recall) -> Departures:
@@ -293,7 +293,8 @@ async def _take(
         heed = _neighbours(parts, outward, recall).telling(heed)
     intake = Intake(
         front,
-        recall,
+        recall.admit,
+        TurnRecords(parts.redis, parts.keys),
         typist,
         parts.notices,
         LiveChoices(ChoicesStore(parts.redis, parts.keys), live.loaded),
@@ -317,11 +318,11 @@ async def _take(
     await intake.run()
 
 
-def _admissions(parts: Parts) -> KeyedAdmissions:
+def _keyed(parts: Parts) -> KeyedAdmissions:
     """The queue, for turns that are told whose key they run on."""
-    fleet = MeteredFleet(parts.queue, parts.metrics)
+    metered = MeteredAdmissions(parts.queue.admit, parts.metrics)
     store = CredentialStore(parts.redis, parts.keys)
-    return KeyedAdmissions(fleet, store, parts.redis, parts.keys)
+    return KeyedAdmissions(metered.admit, store, parts.redis, parts.keys)
 
 
 def _inward(parts: Parts) -> Inward:

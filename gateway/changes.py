@@ -12,21 +12,10 @@ from typing import Protocol, assert_never
 from gateway.addressing import text_without_call
 from gateway.delivery.channels import BlockedChannels
 from gateway.front import Change, PlaceChanged, PlaceGone, PromptEdited, PromptsDeleted
+from gateway.ports import Prompts
 from shared.errors import StoreFull, StoreUnavailable
 
 logger = logging.getLogger(__name__)
-
-
-class Prompts(Protocol):
-    """What is asked of the queue. Every call may raise `StoreUnavailable` and be repeated."""
-
-    async def amend(self, turn_id: str, text: str) -> bool:
-        """Replaces the prompt of a turn that still waits; False when there is none."""
-        ...
-
-    async def withdraw(self, turn_id: str) -> None:
-        """Stops a turn that nobody waits for any more, and says nothing about it."""
-        ...
 
 
 class Places(Protocol):

@@ -7,7 +7,7 @@ intake imports it.
 import re
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -28,6 +28,14 @@ class Paced(StrEnum):
     TAKEN = "taken"
     TOO_SOON = "too_soon"
     TOO_MANY = "too_many"
+
+
+class PacePort(Protocol):
+    """How much one person may ask at once. It may raise `StoreUnavailable`."""
+
+    async def ask(self, user_id: int, turn_id: str, *, is_late: bool) -> Paced:
+        """Whether a turn is taken; asked twice, the answer is the same."""
+        ...
 
 
 PACE_NOTICES: Final = MappingProxyType({Paced.TOO_SOON: TOO_SOON, Paced.TOO_MANY: TOO_MANY})

@@ -13,11 +13,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from gateway.addressing import is_addressed, text_without_call, turn_id_of
-from gateway.context import PACE_NOTICES, Paced, may_speak, place_of, request_of
+from gateway.context import PACE_NOTICES, Paced, PacePort, may_speak, place_of, request_of
 from gateway.front import (
     Boundless,
     Budget,
-    Change,
     ChannelFront,
     Echo,
     OutgoingMessage,
@@ -33,13 +32,14 @@ from gateway.notices import (
     NoticeRates,
     Notices,
 )
+from gateway.ports import Admit, Heed, Marks
 from gateway.prompt_lanes import PromptLanes
 from gateway.steps import nonce_of
 from gateway.telling import INTAKE_CLAIM, NOTICES, Teller
 from gateway.typist import Typist
 from shared.configuration.choices import ChoicesPort, Denial, Settled, Speak, denial
 from shared.errors import RequestTooLarge, StoreFull, StoreUnavailable
-from shared.turns import Admission, TurnRequest
+from shared.turns import Admission
 
 logger = logging.getLogger(__name__)
 
@@ -49,31 +49,15 @@ BUSY_LOAD: Final = 0.95
 """Above this part of the front's request budget no further turn is taken."""
 
 
-class Admissions(Protocol):
-    """What intake asks of the queue. Every call may raise `StoreUnavailable` and be repeated."""
-
-    async def admit(self, request: TurnRequest) -> Admission:
-        """Takes a turn, or says why not."""
-        ...
+class Records(Marks, Protocol):
+    """What is known of prompts and channels. Every call may raise `StoreUnavailable`."""
 
     async def is_blocked(self, channel_id: int) -> bool:
         """Whether the channel refused us not long ago."""
         ...
 
-    async def decline(self, turn_id: str) -> None:
-        """Notes that a prompt was answered with a notice: it becomes no turn any more."""
-        ...
-
     async def is_known(self, turn_id: str) -> bool:
         """Whether a prompt became a turn or was declined."""
-        ...
-
-
-class PacePort(Protocol):
-    """How much one person may ask at once."""
-
-    async def ask(self, user_id: int, turn_id: str, *, is_late: bool) -> Paced:
-        """Whether a prompt is taken; asked twice, the answer is the same."""
         ...
 
 
@@ -90,7 +74,8 @@ class Intake:
 
     Args:
         front: whose events these are.
-        admissions: the queue.
+        admit: takes turns.
+        records: what is known of prompts and channels.
         typist: owner of the typing signs.
         notices: what is said instead of an answer.
         choices: what holds for a prompt: model, manners, who may talk.
@@ -106,7 +91,8 @@ class Intake:
     def __init__(
         self,
         front: ChannelFront,
-        admissions: Admissions,
+        admit: Admit,
+        records: Records,
         typist: Typist,
         notices: Notices,
         choices: ChoicesPort,
@@ -114,13 +100,14 @@ class Intake:
         memory: MemoryPort,
         *,
         absorb: Callable[[Echo], None],
-        heed: Callable[[Change, int], Awaitable[None]],
+        heed: Heed,
         budget: Budget | None = None,
         now_ms: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._front = front
-        self._admissions = admissions
+        self._admit = admit
+        self._records = records
         self._typist = typist
         self._notices = notices
         self._choices = choices
@@ -183,7 +170,7 @@ class Intake:
         settled = await self._choices.settle(place, turn_id_of(prompt))
         if not is_called and settled.speak is not Speak.ALWAYS:
             return None
-        if await self._admissions.is_blocked(prompt.channel_id):
+        if await self._records.is_blocked(prompt.channel_id):
             return None
         refused = denial(settled.access, place)
         if refused is not None:
@@ -196,7 +183,7 @@ class Intake:
         paced = await self._pace.ask(prompt.user_id, turn_id_of(prompt), is_late=prompt.backfilled)
         if paced is not Paced.TAKEN:
             return await self._once(prompt, PACE_NOTICES[paced])
-        return await self._admit(prompt, text, settled)
+        return await self._turn(prompt, text, settled)
 
     async def _refused(self, prompt: Prompt, refused: Denial, *, is_called: bool) -> str | None:
         """Says once that the bot is not for everybody; to who was denied it says nothing."""
@@ -213,14 +200,14 @@ class Intake:
             return None
         return await self._once(prompt, NOT_ALLOWED)
 
-    async def _admit(self, prompt: Prompt, text: str, settled: Settled) -> str | None:
+    async def _turn(self, prompt: Prompt, text: str, settled: Settled) -> str | None:
         turn_id = turn_id_of(prompt)
         if self._budget.load >= BUSY_LOAD:
             # Replies would come too late: who asks now hears it now.
             return await self._once(prompt, BUSY)
         request = request_of(prompt, text, settled, now_ms=self._now_ms())
         try:
-            answer = await self._admissions.admit(request)
+            answer = await self._admit(request)
         except RequestTooLarge:
             return await self._once(prompt, TOO_LARGE)
         logger.info(
@@ -245,7 +232,7 @@ class Intake:
 
     async def _once(self, prompt: Prompt, key: str) -> str | None:
         """The notice, unless the prompt has had it and was found again."""
-        return None if await self._admissions.is_known(turn_id_of(prompt)) else key
+        return None if await self._records.is_known(turn_id_of(prompt)) else key
 
     async def _decline(self, prompt: Prompt, key: str) -> None:
         """Says why a prompt becomes no turn, unless it was said here a moment ago."""
@@ -267,7 +254,7 @@ class Intake:
         """Notes that a prompt becomes no turn."""
         try:
             # Nonces are forgotten in minutes, and a backfill may find the prompt hours later.
-            await self._admissions.decline(turn_id_of(prompt))
+            await self._records.decline(turn_id_of(prompt))
             await self._front.handled(prompt)
         except (StoreUnavailable, StoreFull):
             logger.debug("intake.left_pending", extra={"channel_id": prompt.channel_id})

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from gateway.intake import Admissions
+from gateway.ports import Admit, Prompts
 from gateway.telling import NOTICES
 from shared.errors import StoreFull, StoreUnavailable
 from shared.merging import amended
@@ -36,7 +36,7 @@ KEPT_MAX: Final = 1_000
 """Requests kept at most, some kilobytes each: the newest, a hundred a second for ten seconds."""
 
 
-class Queue(Admissions, Protocol):
+class Queue(Prompts, Protocol):
     """What is asked of the queue. Every call may raise `StoreUnavailable` and be repeated."""
 
     async def server_id(self) -> str:
@@ -45,18 +45,6 @@ class Queue(Admissions, Protocol):
 
     async def ended(self, turn_ids: list[str]) -> set[str]:
         """Which of these turns have ended, or are unknown."""
-        ...
-
-
-class Prompts(Protocol):
-    """What people change of turns that were taken. As `Queue`, every call may be repeated."""
-
-    async def amend(self, turn_id: str, text: str) -> bool:
-        """Replaces the prompt of a turn that still waits; False when there is none."""
-        ...
-
-    async def withdraw(self, turn_id: str) -> None:
-        """Stops a turn that nobody waits for any more, and says nothing about it."""
         ...
 
 
@@ -78,8 +66,8 @@ class Recall:
     """Admissions that outlive a server's memory.
 
     Args:
-        queue: the queue.
-        prompts: where changes of prompts go.
+        admit: takes turns.
+        queue: where changes of prompts go, and which turns and whose memory it has.
         tell: says that there is no room for a turn that was taken before.
         kept_s: how long a request is kept, and longer while its turn has not ended.
         tend_s: how often is asked which turns have ended.
@@ -88,16 +76,16 @@ class Recall:
 
     def __init__(
         self,
+        admit: Admit,
         queue: Queue,
-        prompts: Prompts,
         tell: Tell,
         *,
         kept_s: float = KEPT_S,
         tend_s: float = TEND_S,
         look_s: float = LOOK_S,
     ) -> None:
+        self._admit = admit
         self._queue = queue
-        self._prompts = prompts
         self._tell = tell
         self._kept_s = kept_s
         self._tend_s = tend_s
@@ -110,26 +98,14 @@ class Recall:
 
     async def admit(self, request: TurnRequest) -> Admission:
         """Takes a turn, or says why not; what was taken is kept for a while."""
-        answer = await self._queue.admit(request)
+        answer = await self._admit(request)
         if answer is Admission.ACCEPTED:
             self._kept.append((_now_s(), request))
         return answer
 
-    async def is_blocked(self, channel_id: int) -> bool:
-        """Whether the channel refused us not long ago."""
-        return await self._queue.is_blocked(channel_id)
-
-    async def decline(self, turn_id: str) -> None:
-        """Notes that a prompt was answered with a notice."""
-        await self._queue.decline(turn_id)
-
-    async def is_known(self, turn_id: str) -> bool:
-        """Whether a prompt became a turn or was declined."""
-        return await self._queue.is_known(turn_id)
-
     async def amend(self, turn_id: str, text: str) -> bool:
         """Replaces the prompt of a turn that still waits; False when there is none."""
-        is_amended = await self._prompts.amend(turn_id, text)
+        is_amended = await self._queue.amend(turn_id, text)
         if is_amended:
             kept = ((at_s, amended(one, turn_id, text) or one) for at_s, one in self._kept)
             self._kept = deque(kept, KEPT_MAX)
@@ -138,7 +114,7 @@ class Recall:
 
     async def withdraw(self, turn_id: str) -> None:
         """Stops a turn that nobody waits for any more, and says nothing about it."""
-        await self._prompts.withdraw(turn_id)
+        await self._queue.withdraw(turn_id)
         self._kept = deque((one for one in self._kept if one[1].turn_id != turn_id), KEPT_MAX)
         self._changes.append(_Change(at_s=_now_s(), turn_id=turn_id))
 
@@ -193,7 +169,7 @@ class Recall:
     async def _give_again(self) -> None:
         """Has everything taken that is not there; that is as young then as what is new."""
         for kept in list(self._kept):
-            request, answer = kept[1], await self._queue.admit(kept[1])
+            request, answer = kept[1], await self._admit(kept[1])
             if answer is Admission.DUPLICATE or kept not in self._kept:
                 continue  # there it is, or it was withdrawn, or made room for newer ones meanwhile
             self._kept.remove(kept)
@@ -205,9 +181,9 @@ class Recall:
                 self._kept.append((_now_s(), request))
         for change in list(self._changes):
             if change.text is None:
-                await self._prompts.withdraw(change.turn_id)
+                await self._queue.withdraw(change.turn_id)
             else:
-                await self._prompts.amend(change.turn_id, change.text)
+                await self._queue.amend(change.turn_id, change.text)
 
 
 def _facts(request: TurnRequest, answer: Admission) -> dict[str, str]:

@@ -7,7 +7,7 @@ channel, however often that takes. `gateway.intake` and `gateway.app` use it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from gateway.front import (
     Budget,
@@ -18,6 +18,7 @@ from gateway.front import (
     Unavailable,
 )
 from gateway.notices import BUSY, GUILD_BUSY, Notices
+from gateway.ports import Marks, Signs
 from gateway.steps import nonce_of
 from shared.errors import StoreFull, StoreUnavailable
 from shared.turns import Admission, Front, TurnRequest
@@ -73,22 +74,6 @@ class Teller:
                 await self._sleep(outcome.retry_after_s)
         logger.debug("intake.declined", extra={"outcome": type(outcome).__name__})
         return outcome
-
-
-class Marks(Protocol):
-    """Where it is noted that a prompt becomes no turn."""
-
-    async def decline(self, turn_id: str) -> None:
-        """Notes that a prompt was answered with a notice."""
-        ...
-
-
-class Signs(Protocol):
-    """The owner of the signs of waiting turns."""
-
-    def stop(self, turn_id: str) -> None:
-        """Ends the signs of a turn."""
-        ...
 
 
 class Regrets:

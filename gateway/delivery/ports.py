@@ -136,14 +136,6 @@ class Fleet(Protocol):
         ...
 
 
-class TypingSigns(Protocol):
-    """The owner of the typing signs."""
-
-    def stop(self, turn_id: str) -> None:
-        """Ends the sign of a turn: its answer begins to show."""
-        ...
-
-
 class TablePainter(Protocol):
     """Who draws tables."""
 

@@ -10,8 +10,9 @@ import msgspec
 
 from gateway.delivery.channels import BlockedChannels
 from gateway.delivery.courier import Courier
-from gateway.delivery.ports import Clock, Fleet, Reporter, TablePainter, TypingSigns
+from gateway.delivery.ports import Clock, Fleet, Reporter, TablePainter
 from gateway.notices import Notices
+from gateway.ports import Signs
 from shared.turns import Front
 
 MAX_MESSAGES: Final = 20
@@ -27,7 +28,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     couriers: Mapping[Front, Courier]
     reporter: Reporter
     fleet: Fleet
-    typing: TypingSigns
+    typing: Signs
     notices: Notices
     clock: Clock
     new_report_id: Callable[[], str]

@@ -5,11 +5,11 @@ a note of the channel's latest turns for commands. `gateway.app` puts it before 
 """
 
 import logging
-from typing import Protocol
 
 import msgspec
 from redis.asyncio import Redis
 
+from gateway.ports import Admit
 from shared.edges.credentials import CredentialStore
 from shared.edges.redis import within
 from shared.errors import StoreError
@@ -20,48 +20,20 @@ from shared.turns import TAKEN, Admission, CredentialSource, TurnRequest
 logger = logging.getLogger(__name__)
 
 
-class Queue(Protocol):
-    """What stands behind. Every call may raise `StoreUnavailable` and be repeated."""
-
-    async def admit(self, request: TurnRequest) -> Admission:
-        """Takes a turn, or says why not."""
-        ...
-
-    async def is_blocked(self, channel_id: int) -> bool:
-        """Whether the channel refused us not long ago."""
-        ...
-
-    async def decline(self, turn_id: str) -> None:
-        """Notes that a prompt was answered with a notice."""
-        ...
-
-    async def is_known(self, turn_id: str) -> bool:
-        """Whether a prompt became a turn or was declined."""
-        ...
-
-    async def server_id(self) -> str:
-        """Whose memory answers."""
-        ...
-
-    async def ended(self, turn_ids: list[str]) -> set[str]:
-        """Which of these turns have ended, or are unknown."""
-        ...
-
-
 class KeyedAdmissions:
     """Admissions that choose a credential.
 
     Args:
-        queue: what takes the turns.
+        admit: takes them.
         credentials: of the cell.
         redis: a client for short commands.
         keys: the cell's keys.
     """
 
     def __init__(
-        self, queue: Queue, credentials: CredentialStore, redis: Redis, keys: Keys
+        self, admit: Admit, credentials: CredentialStore, redis: Redis, keys: Keys
     ) -> None:
-        self._queue = queue
+        self._admit = admit
         self._credentials = credentials
         self._redis = redis
         self._keys = keys
@@ -70,30 +42,10 @@ class KeyedAdmissions:
         """Takes a turn, or says why not. One that names a credential keeps it: it is a replay."""
         if request.credential is None:
             request = await self._keyed(request)
-        answer = await self._queue.admit(request)
+        answer = await self._admit(request)
         if answer in TAKEN:
             await self._note(request)
         return answer
-
-    async def is_blocked(self, channel_id: int) -> bool:
-        """Whether the channel refused us not long ago."""
-        return await self._queue.is_blocked(channel_id)
-
-    async def decline(self, turn_id: str) -> None:
-        """Notes that a prompt was answered with a notice."""
-        await self._queue.decline(turn_id)
-
-    async def is_known(self, turn_id: str) -> bool:
-        """Whether a prompt became a turn or was declined."""
-        return await self._queue.is_known(turn_id)
-
-    async def server_id(self) -> str:
-        """Whose memory answers."""
-        return await self._queue.server_id()
-
-    async def ended(self, turn_ids: list[str]) -> set[str]:
-        """Which of these turns have ended, or are unknown."""
-        return await self._queue.ended(turn_ids)
 
     async def _keyed(self, request: TurnRequest) -> TurnRequest:
         route, provider = request.route, request.target.provider

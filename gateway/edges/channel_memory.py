@@ -26,6 +26,7 @@ from gateway.front import (
     Sent,
     Voice,
 )
+from gateway.ports import Heed
 from shared.edges.history import ChannelHistory
 from shared.errors import StoreError
 from shared.history import Remembered
@@ -67,9 +68,7 @@ class ChannelMemory:
             gone = [one for one in found if one is not None]
             await self._try(self._history.forget(change.channel_id, *gone))
 
-    def heeding(
-        self, heed: Callable[[Change, int], Awaitable[None]]
-    ) -> Callable[[Change, int], Awaitable[None]]:
+    def heeding(self, heed: Heed) -> Heed:
         """Follows changes before `heed` does."""
 
         async def both(change: Change, bot_id: int) -> None:

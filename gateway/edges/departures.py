@@ -8,18 +8,17 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from gateway.edges.mishaps import Tell, mishap, to_nobody
 from gateway.front import Change, PlaceChanged, PlaceGone
+from gateway.ports import Heed
 from shared.edges.forgetting import REMOVAL_DELAY_MS, Forgetter, Kind, Subject
 from shared.errors import StoreError, StoreFull, StoreUnavailable
 
 LOOK_S: Final = 600.0
 """How often is looked who is due. A month has 4,320 of these."""
-
-Heed = Callable[[Change, int], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 

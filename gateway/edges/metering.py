@@ -1,6 +1,6 @@
-"""The gateway's edges, with a count of what passes: admissions, and how late events arrive.
+"""Admissions and edges of the gateway, with a count of what passes, and how late events arrive.
 
-Comes in: what the edges of `gateway.edges.store` get. Goes out: the same, and numbers. The
+Comes in: what the queue and `gateway.edges.store` get. Goes out: the same, and numbers. The
 composition root builds it.
 """
 
@@ -8,9 +8,9 @@ import time
 from collections import Counter
 
 from gateway.edges.discord import DiscordFront
-from gateway.edges.store import GatewayFleet, StreamSource
+from gateway.edges.store import StreamSource
 from gateway.front import ChannelFront
-from shared.edges.queue import TurnQueue
+from gateway.ports import Admit
 from shared.edges.streams import TailReader
 from shared.keys import Keys
 from shared.metrics import (
@@ -37,16 +37,16 @@ def measure_discord(front: ChannelFront | None, metrics: Metrics, refused: int) 
         metrics.set(DISCORD_STARTS, left, total=str(total))
 
 
-class MeteredFleet(GatewayFleet):
+class MeteredAdmissions:
     """Counts what became of prompts."""
 
-    def __init__(self, queue: TurnQueue, metrics: Metrics) -> None:
-        super().__init__(queue)
+    def __init__(self, admit: Admit, metrics: Metrics) -> None:
+        self._admit = admit
         self._metrics = metrics
 
     async def admit(self, request: TurnRequest) -> Admission:
         """Takes a turn, or says why not."""
-        answer = await super().admit(request)
+        answer = await self._admit(request)
         self._metrics.add(ADMISSIONS, answer=answer.value)
         return answer
 

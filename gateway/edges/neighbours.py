@@ -7,12 +7,12 @@ one must know that a channel is gone, or may be tried again. `gateway.app` compo
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from redis.asyncio import Redis
 
 from gateway.front import Change, PlaceChanged, PlaceGone
+from gateway.ports import Heed
 from shared.edges.redis import within
 from shared.errors import StoreError
 from shared.keys import Keys
@@ -25,7 +25,6 @@ LOOK_S: Final = 1.0
 NOBODY: Final = 0
 """In place of the bot's id, which only edits of prompts ask for."""
 
-Heed = Callable[[Change, int], Awaitable[None]]
 Place = PlaceGone | PlaceChanged
 
 _WORDS: Final[dict[str, type[PlaceGone] | type[PlaceChanged]]] = {

@@ -1,7 +1,7 @@
 """How much one person may ask at once, decided in Redis for all gateways.
 
 Comes in: a person and a prompt's turn id. Goes out: whether it is taken, or what is said instead.
-It is the real `PacePort` of intake; only `gateway.app` constructs it.
+It is the real `PacePort`; only `gateway.app` constructs it.
 """
 
 from collections.abc import Callable

@@ -24,14 +24,13 @@ from shared.keys import Keys
 from shared.lifetimes import (
     FRONT_TTL_MS,
     JOURNAL_TTL_MS,
-    MARK_TTL_MS,
     MEMORY_TTL_MS,
     NO_FILES_TTL_MS,
     SEND_BLOCK_TTL_MS,
     SOURCE_TTL_MS,
 )
 from shared.segments import Envelope
-from shared.turns import ENDS, Admission, Route, TurnRequest
+from shared.turns import ENDS, Route
 from shared.wire import decode_route, encode_json
 
 READ_BLOCK_S: Final = 1.0
@@ -39,8 +38,6 @@ READ_BLOCK_S: Final = 1.0
 
 SILENT_MAX: Final = 200
 """Typing signs that are shown again after a restart: four seconds of requests."""
-DECLINED: Final = "declined"
-"""In the mark of a prompt that became no turn; an admission's own nonce is hexadecimal."""
 DIRECT_CHANNELS_MAX: Final = 200
 """Channels of direct messages whose history is read after an outage."""
 
@@ -165,24 +162,6 @@ class GatewayFleet:
         self._queue = queue
         self._parts = PromptParts(queue)
 
-    async def admit(self, request: TurnRequest) -> Admission:
-        """Takes a turn, or says why not."""
-        return await self._queue.admit(request)
-
-    async def decline(self, turn_id: str) -> None:
-        """Notes that a prompt was answered with a notice: admission takes it for a duplicate.
-
-        A server without memory notes nothing: the notice may then be said once more.
-        """
-        mark = self._queue.keys.mark(turn_id)
-        with contextlib.suppress(StoreFull):
-            await within(self._queue.redis.set(mark, DECLINED, px=MARK_TTL_MS, nx=True))
-
-    async def is_known(self, turn_id: str) -> bool:
-        """Whether a prompt became a turn or was declined."""
-        found: int = await within(self._queue.redis.exists(self._queue.keys.mark(turn_id)))
-        return found > 0
-
     async def server_id(self) -> str:
         """Whose memory answers: another after a start, after a fail-over, and after a FLUSHALL."""
         redis, key = self._queue.redis, self._queue.keys.memory
@@ -287,11 +266,6 @@ class GatewayFleet:
         """Keeps the source of a drawn table for whoever asks to see it."""
         key = self._queue.keys.table_source(name)
         await within(self._queue.redis.set(key, text, px=SOURCE_TTL_MS))
-
-    async def is_blocked(self, channel_id: int) -> bool:
-        """Whether a channel refused us not long ago."""
-        found: int = await within(self._queue.redis.exists(self._queue.keys.send_block(channel_id)))
-        return found > 0
 
 
 def _mark(shard: int, count: int) -> bytes:

@@ -5,8 +5,7 @@ nothing. A retry is a request like any other: it costs as much.
 """
 
 from gateway.asks import Caller
-from gateway.context import PACE_NOTICES
-from gateway.interactions.ports import Pace
+from gateway.context import PACE_NOTICES, PacePort
 from gateway.notices import NOT_ALLOWED
 from shared.configuration.choices import ChoicesPort, denial
 
@@ -19,7 +18,7 @@ class Entrance:
         pace: how much one person may ask at once.
     """
 
-    def __init__(self, choices: ChoicesPort, pace: Pace) -> None:
+    def __init__(self, choices: ChoicesPort, pace: PacePort) -> None:
         self._choices = choices
         self._pace = pace
 

@@ -7,7 +7,6 @@ Comes in: nothing. Goes out: the ports that `gateway.edges` fulfils. Every call 
 from typing import Protocol
 
 from gateway.asks import Again, Kept, Subject, TurnSeen
-from gateway.context import Paced
 from gateway.front import Prompt
 from shared.configuration.spending import Account, Spent
 from shared.failures import FaultDetails
@@ -45,14 +44,6 @@ class Prompts(Protocol):
 
     async def take(self, prompt: Prompt) -> str | None:
         """Takes a prompt, however long Redis is away; a notice's key where it becomes no turn."""
-        ...
-
-
-class Pace(Protocol):
-    """How much one person may ask at once."""
-
-    async def ask(self, user_id: int, turn_id: str, *, is_late: bool) -> Paced:
-        """Whether a turn is taken; asked twice, the answer is the same."""
         ...
 
 

@@ -248,7 +248,7 @@ class Replays:
         event = record.event if isinstance(record.event, TurnFailed) else None
         if record.state not in _FAILED:
             return Reason.NOT_FAILED, f"it is {record.state}"
-        if await self._records.was_admitted(seen.new_id):
+        if await self._records.is_known(seen.new_id):
             return Reason.REPLAYED, await self._replayed(seen.new_id)
         if event is not None and event.count and not change.allow_partial:
             return Reason.SHOWN, f"{event.count} segments are in the channel; --allow-partial"

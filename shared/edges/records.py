@@ -4,6 +4,7 @@ Comes in: ids and bytes. Goes out: values. Edges, composition roots and ops impo
 moves a turn; `shared.edges.queue` does.
 """
 
+import contextlib
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -15,6 +16,7 @@ from shared import __version__, lifetimes
 from shared.at_rest import opened, sealed
 from shared.edges.queue import TurnFacts
 from shared.edges.redis import within
+from shared.errors import StoreFull
 from shared.failures import FaultDetails
 from shared.keys import Keys
 from shared.segments import TurnDone, TurnFailed
@@ -30,6 +32,8 @@ from shared.wire import (
 
 PAGE_TURNS = 200
 """Records that a listing fetches in one round trip."""
+DECLINED = "declined"
+"""In the mark of a prompt that became no turn; an admission's own nonce is hexadecimal."""
 
 _facts = msgspec.json.Decoder(TurnFacts)
 _thoughts = msgspec.json.Decoder(KeptThoughts)
@@ -202,8 +206,8 @@ class TurnRecords:
                 return
             start += PAGE_TURNS
 
-    async def was_admitted(self, turn_id: str) -> bool:
-        """Whether a turn of this id was taken, as far back as its mark lives."""
+    async def is_known(self, turn_id: str) -> bool:
+        """Whether a prompt became a turn or was declined, as far back as its mark lives."""
         found: int = await within(self._redis.exists(self._keys.mark(turn_id)))
         return found == 1
 
@@ -218,6 +222,15 @@ class TurnRecords:
                 marks: list[int] = await within(pipe.execute())
             taken.update(turn_id for turn_id, is_there in zip(page, marks, strict=True) if is_there)
         return taken
+
+    async def decline(self, turn_id: str) -> None:
+        """Notes that a prompt was answered with a notice: admission takes it for a duplicate.
+
+        A server without memory notes nothing: the notice may then be said once more.
+        """
+        mark = self._keys.mark(turn_id)
+        with contextlib.suppress(StoreFull):
+            await within(self._redis.set(mark, DECLINED, px=lifetimes.MARK_TTL_MS, nx=True))
 
     async def keep_mark(self, turn_id: str) -> None:
         """Refuses a second turn of this id for as long as a failed one is kept."""

@@ -374,7 +374,7 @@ class MemoryBudget:
 
 
 class NoTyping:
-    """The port `TypingSigns`."""
+    """The port `Signs`."""
 
     def __init__(self) -> None:
         self.stopped: list[str] = []

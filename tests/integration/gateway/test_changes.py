@@ -15,6 +15,7 @@ from ops.rehearsal.discord.server import FakeDiscord
 from ops.rehearsal.discord.world import FORUM, THREAD, Message, User
 from shared.config import Settings
 from shared.edges.queue import TurnQueue
+from shared.edges.records import TurnRecords
 from shared.edges.redis import connect, within
 from shared.keys import Keys
 from shared.messages import Message as Said
@@ -158,9 +159,10 @@ async def test_a_channel_that_is_deleted_is_left_and_one_that_is_changed_is_trie
     house: House,
 ):
     fleet = GatewayFleet(house.queue)
+    records = TurnRecords(house.queue.redis, house.queue.keys)
 
     async def is_blocked() -> bool:
-        return await fleet.is_blocked(house.channel_id)
+        return await records.is_blocked(house.channel_id)
 
     async def is_free() -> bool:
         return not await is_blocked()

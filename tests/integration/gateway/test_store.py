@@ -18,7 +18,8 @@ from gateway.edges.store import (
 )
 from gateway.steps import Head, JournalRecord, Patch, Slot, Written
 from shared.config import Settings
-from shared.edges.queue import TurnQueue
+from shared.edges.queue import Admission, TurnQueue
+from shared.edges.records import TurnRecords
 from shared.edges.redis import connect
 from shared.edges.streams import TailReader
 from shared.errors import StoreFull, StoreUnavailable, WireError
@@ -268,27 +269,26 @@ async def test_what_was_read_with_an_entry_that_cannot_be_buried_yet_comes_again
 
 
 async def test_a_refusing_channel_is_marked_for_a_while(redis):
-    fleet = GatewayFleet(TurnQueue(redis, KEYS, Settings()))
-    assert not await fleet.is_blocked(7)
+    fleet, records = GatewayFleet(TurnQueue(redis, KEYS, Settings())), TurnRecords(redis, KEYS)
+    assert not await records.is_blocked(7)
     await fleet.block_channel(7)
-    assert await fleet.is_blocked(7)
-    assert not await fleet.is_blocked(8)
+    assert await records.is_blocked(7)
+    assert not await records.is_blocked(8)
     assert await redis.pttl(KEYS.send_block(7)) > 0
     await fleet.cancel("unknown")
 
 
 async def test_a_prompt_that_was_declined_becomes_no_turn(redis):
-    queue = TurnQueue(redis, KEYS, Settings())
-    fleet = GatewayFleet(queue)
-    assert not await fleet.is_known("l1")
-    await fleet.decline("l1")
-    assert await fleet.is_known("l1")
-    assert await fleet.admit(turn("l1")) == "duplicate"
+    queue, records = TurnQueue(redis, KEYS, Settings()), TurnRecords(redis, KEYS)
+    assert not await records.is_known("l1")
+    await records.decline("l1")
+    assert await records.is_known("l1")
+    assert await queue.admit(turn("l1")) is Admission.DUPLICATE
     assert await redis.pttl(KEYS.mark("l1")) > 0
     await redis.config_set("maxmemory", "1")
-    await fleet.decline("l2")
+    await records.decline("l2")
     await redis.config_set("maxmemory", "0")
-    assert not await fleet.is_known("l2")
+    assert not await records.is_known("l2")
 
 
 async def test_each_start_of_a_server_is_another(redis):

@@ -24,7 +24,7 @@ TARGET = Target(provider="rehearsal", model="plain")
 
 
 class Admissions:
-    """The port of the queue; answers in order, then `accepted`."""
+    """The port `Records`, and what takes turns; answers in order, then `accepted`."""
 
     def __init__(self, *answers: Admission | Exception) -> None:
         self.answers = list(answers)
@@ -106,6 +106,7 @@ async def take(
     typist = Typist()
     intake = Intake(
         front,
+        admissions.admit,
         admissions,
         typist,
         Notices(TEXTS),

@@ -56,14 +56,8 @@ class ForgetfulQueue:
     async def withdraw(self, turn_id: str) -> None:
         self.taken = [one for one in self.taken if one != turn_id]
 
-    async def is_blocked(self, channel_id: int) -> bool:
-        return channel_id == 13
-
     async def decline(self, turn_id: str) -> None:
         self.taken.append(turn_id)
-
-    async def is_known(self, turn_id: str) -> bool:
-        return turn_id in self.taken
 
     async def ended(self, turn_ids: list[str]) -> set[str]:
         return {one for one in turn_ids if one in self.over or one not in self.taken}
@@ -76,7 +70,7 @@ class ForgetfulQueue:
 
 
 def recalling(queue: ForgetfulQueue, **more: float) -> Recall:
-    return Recall(queue, queue, queue.tell, **{"tend_s": 0.0, **more})
+    return Recall(queue.admit, queue, queue.tell, **{"tend_s": 0.0, **more})
 
 
 @pytest.fixture
@@ -202,15 +196,6 @@ async def test_a_server_that_is_away_is_asked_again(queue):
             await asyncio.sleep(0.001)
         running.cancel()
     assert queue.taken == ["l1"]
-
-
-async def test_the_rest_is_passed_on(queue):
-    recall = recalling(queue)
-    assert await recall.is_blocked(13)
-    assert not await recall.is_blocked(7)
-    await recall.decline("l1")
-    assert await recall.is_known("l1")
-    assert not await recall.is_known("l2")
 
 
 async def until(is_so: Callable[[], bool]) -> None:
