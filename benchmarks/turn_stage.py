@@ -40,7 +40,8 @@ class Level(msgspec.Struct, kw_only=True):
     """What one level showed: milliseconds per message, CPU seconds and bytes by process.
 
     `stage_s` is what the provider and Discord took of the same cores: nobody's cost, but a machine
-    that is full of them measures its own queue.
+    that is full of them measures its own queue. `commands`, as clients send them to Redis, are
+    counted for one level, which is played again for it.
     """
 
     turns: int
