@@ -191,7 +191,7 @@ class Answers(Protocol):
         ...
 
     async def form(self, form: Form) -> bool:
-        """Answers first, with a window; False when it did not open."""
+        """Answers first, with a window; False when nobody knows that it opened."""
         ...
 
     async def wait(self) -> bool:

@@ -44,6 +44,8 @@ INTERACTIONS: Final = (
     hikari.ModalInteraction,
 )
 
+Call = Callable[[], Awaitable[int]]
+
 _PASSING = (hikari.HikariError, OSError, TimeoutError)
 
 
@@ -153,6 +155,8 @@ class DiscordAnswers:
         self._rest = rest
         self._interaction = interaction
         self._first: hikari.ResponseType | None = None
+        self._unheard: hikari.ResponseType | None = None
+        """A first answer that Discord may have taken: what it said to it did not arrive in time."""
         self._is_filled = False
 
     async def say(self, text: str) -> Outcome:
@@ -163,7 +167,7 @@ class DiscordAnswers:
             message = made.resource.message if made.resource else hikari.UNDEFINED
             return int(message.id) if message else 0
 
-        outcome = await self._try(call, FIRST_S)
+        outcome = await self._begin(hikari.ResponseType.MESSAGE_CREATE, call)
         if isinstance(outcome, Sent) and not outcome.message_id:
             return Unavailable(reason="no_message")
         return outcome
@@ -183,29 +187,30 @@ class DiscordAnswers:
                 custom_id=form.custom_id,
                 components=rows,
             )
-            self._first = hikari.ResponseType.MODAL
             return 0
 
-        return isinstance(await self._try(call, FIRST_S), Sent)
+        return isinstance(await self._begin(hikari.ResponseType.MODAL, call), Sent)
 
     async def wait(self) -> bool:
         """Answers first: what follows is for this person alone; False if another has answered."""
+        kind = hikari.ResponseType.DEFERRED_MESSAGE_CREATE
 
         async def call() -> int:
-            await self._respond(hikari.ResponseType.DEFERRED_MESSAGE_CREATE, flags=HIDDEN)
+            await self._respond(kind, flags=HIDDEN)
             return 0
 
-        outcome = await self._try(call, FIRST_S)
+        outcome = await self._begin(kind, call)
         return not (isinstance(outcome, Refused) and outcome.code == ANSWERED)
 
     async def hold(self) -> None:
         """Answers first, for the press of a button: the message stays as it is for now."""
+        kind = hikari.ResponseType.DEFERRED_MESSAGE_UPDATE
 
         async def call() -> int:
-            await self._respond(hikari.ResponseType.DEFERRED_MESSAGE_UPDATE)
+            await self._respond(kind)
             return 0
 
-        await self._try(call, FIRST_S)
+        await self._begin(kind, call)
 
     async def unbutton(self) -> None:
         """Takes the button that was pressed off its message, first or after `hold`.
@@ -219,14 +224,12 @@ class DiscordAnswers:
         if left is None:
             return
 
+        kind = hikari.ResponseType.MESSAGE_UPDATE
+
         async def first() -> int:
             await self._rest.create_interaction_response(
-                pressed.id,
-                pressed.token,
-                hikari.ResponseType.MESSAGE_UPDATE,
-                components=left or None,
+                pressed.id, pressed.token, kind, components=left or None
             )
-            self._first = hikari.ResponseType.MESSAGE_UPDATE
             return 0
 
         async def later() -> int:
@@ -235,19 +238,18 @@ class DiscordAnswers:
             )
             return 0
 
-        is_first = self._first is None
-        await self._try(first if is_first else later, FIRST_S if is_first else LATER_S)
+        if not await self._continue(later):
+            await self._begin(kind, first)
 
     async def whisper(self, text: str, *, files: tuple[OutgoingFile, ...] = ()) -> None:
         """Tells this person alone, first or later."""
         content = text or hikari.UNDEFINED
         attached = [hikari.Bytes(file.data, file.name) for file in files] or hikari.UNDEFINED
 
+        kind = hikari.ResponseType.MESSAGE_CREATE
+
         async def first() -> int:
-            await self._respond(
-                hikari.ResponseType.MESSAGE_CREATE, content, flags=HIDDEN, attachments=attached
-            )
-            self._is_filled = True
+            await self._respond(kind, content, flags=HIDDEN, attachments=attached)
             return 0
 
         async def fill() -> int:
@@ -276,12 +278,10 @@ class DiscordAnswers:
             )
             return 0
 
-        if self._first is None:
-            await self._try(first, FIRST_S)
-        elif self._first is hikari.ResponseType.DEFERRED_MESSAGE_CREATE and not self._is_filled:
-            await self._try(fill, LATER_S)
-        else:
-            await self._try(follow, LATER_S)
+        begun = self._first or self._unheard
+        is_open = begun is hikari.ResponseType.DEFERRED_MESSAGE_CREATE and not self._is_filled
+        if not await self._continue(fill if is_open else follow):
+            await self._begin(kind, first)
 
     async def change(self, text: str) -> None:
         """Replaces what `say` said."""
@@ -307,7 +307,7 @@ class DiscordAnswers:
         flags: hikari.MessageFlag | hikari.UndefinedType = hikari.UNDEFINED,
         attachments: hikari.UndefinedOr[list[hikari.Bytes]] = hikari.UNDEFINED,
     ) -> hikari.InteractionCallbackResponse:
-        made = await self._rest.create_interaction_response(
+        return await self._rest.create_interaction_response(
             self._interaction.id,
             self._interaction.token,
             kind,
@@ -318,10 +318,31 @@ class DiscordAnswers:
             user_mentions=False,
             role_mentions=False,
         )
-        self._first = kind
-        return made
 
-    async def _try(self, call: Callable[[], Awaitable[int]], limit_s: float) -> Outcome:
+    async def _begin(self, kind: hikari.ResponseType, call: Call) -> Outcome:
+        """Answers first."""
+        outcome = await self._try(call, FIRST_S)
+        if isinstance(outcome, Sent):
+            self._first = kind
+        elif isinstance(outcome, Unavailable):
+            self._unheard = kind
+        return outcome
+
+    async def _continue(self, call: Call) -> bool:
+        """Answers after the first; False where there is none, and this must be it.
+
+        Discord refuses this (10015, unknown webhook) where it has not taken a first answer: so it
+        tells what became of one that nobody heard of.
+        """
+        begun = self._first or self._unheard
+        if begun is None:
+            return False
+        outcome = await self._try(call, LATER_S)
+        if isinstance(outcome, Sent):
+            self._first = begun
+        return self._first is not None or not isinstance(outcome, Refused)
+
+    async def _try(self, call: Call, limit_s: float) -> Outcome:
         try:
             async with asyncio.timeout(limit_s):
                 return Sent(message_id=await call())

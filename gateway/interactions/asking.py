@@ -68,8 +68,9 @@ class Asking:
             ),
         )
         # The window first: it has three seconds, and writing takes longer than Redis.
-        if await answers.form(form):
-            await self._details.keep_subject(ask.interaction_id, subject)
+        # It may stand there although Discord's answer is missing: the message is kept either way.
+        await answers.form(form)
+        await self._details.keep_subject(ask.interaction_id, subject)
 
     async def about_sent(self, ask: Ask, answers: Answers) -> None:
         """The question of that window."""

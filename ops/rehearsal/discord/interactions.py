@@ -10,10 +10,11 @@ rate limit. `server` owns it.
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 
+from ops.rehearsal.discord.answers import Cut, json_answer, strike
 from ops.rehearsal.discord.asked import Asked, interaction_json
+from ops.rehearsal.discord.faults import FaultPlan, Stage
 from ops.rehearsal.discord.interaction_rules import (
     COMMAND,
     COMPONENT,
@@ -48,6 +49,7 @@ class Interactions:
         bot: whose commands these are.
         tell: sends an event.
         announce: sends an event of a channel.
+        faults: what shall go wrong.
         now_s: seconds since the epoch.
     """
 
@@ -58,12 +60,14 @@ class Interactions:
         *,
         tell: Tell,
         announce: Callable[[str, int, Json], Awaitable[None]],
+        faults: FaultPlan,
         now_s: Callable[[], float],
     ) -> None:
         self._world = world
         self._bot = bot
         self._tell = tell
         self._announce = announce
+        self._faults = faults
         self._now_s = now_s
         self._asked: dict[str, Asked] = {}
         self.answers: list[Json] = []
@@ -97,15 +101,23 @@ class Interactions:
             if "token" in request.match_info and request.method != "GET":
                 request[BODY] = await body_of(request)
                 self.answers.append(request[BODY])
+            fault = self._faults.take(request.method, request.path, None)
             try:
-                payload, status = await answer(request), 200
-            except Refusal as refusal:
-                payload, status = {"message": refusal.message, "code": refusal.code}, refusal.status
-            if payload is None:
-                return web.Response(status=204)
-            body = msgspec.json.encode(payload)
-            response = web.Response(status=status, body=body)
-            response.headers["Content-Type"] = "application/json"
+                if fault is not None and fault.stage is Stage.BEFORE:
+                    failed = await strike(fault)
+                    if failed is not None:
+                        return failed
+                try:
+                    response = json_answer(200, await answer(request))
+                except Refusal as refusal:
+                    payload = {"message": refusal.message, "code": refusal.code}
+                    response = json_answer(refusal.status, payload)
+                if fault is not None and fault.stage is Stage.AFTER:
+                    response = await strike(fault) or response
+            except Cut:
+                if request.transport is not None:
+                    request.transport.abort()
+                response = web.Response(status=500)
             return response
 
         return handle

@@ -4,8 +4,6 @@ Comes in: HTTP requests. Goes out: JSON answers with honest headers, faults wher
 and a log of every call. `server` owns it.
 """
 
-import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from zlib import crc32
@@ -13,7 +11,8 @@ from zlib import crc32
 import msgspec
 from aiohttp import web
 
-from ops.rehearsal.discord.faults import Fault, FaultPlan, Stage
+from ops.rehearsal.discord.answers import CODE, Cut, json_answer, strike, too_many
+from ops.rehearsal.discord.faults import FaultPlan, Stage
 from ops.rehearsal.discord.limits import Limits, Verdict
 from ops.rehearsal.discord.payloads import (
     Json,
@@ -28,8 +27,6 @@ from ops.rehearsal.discord.world import Draft, Refusal, User, World
 
 MAX_PAGE: Final = 100
 DEFAULT_PAGE: Final = 50
-
-CODE: Final = web.ResponseKey("code", int)
 
 Announce = Callable[[str, int, Json], Awaitable[None]]
 
@@ -46,10 +43,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     code: int = 0
     nonce: str | int | None = None
     body: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
-class _Cut(Exception):
-    """The connection is to be cut instead of an answer."""
 
 
 class Rest:
@@ -125,7 +118,7 @@ class Rest:
             try:
                 response = await self._respond(request, answer, path, channel_id)
                 status, code = response.status, int(response.get(CODE, 0))
-            except _Cut:
+            except Cut:
                 if request.transport is not None:
                     request.transport.abort()
                 response = web.Response(status=500)
@@ -158,24 +151,24 @@ class Rest:
         # A webhook's own token stands in its address.
         bot = self._bot if path.startswith(HOOK) else self._bot_of(token)
         if bot is None:
-            return _json(401, {"message": "401: Unauthorized", "code": 0})
+            return json_answer(401, {"message": "401: Unauthorized", "code": 0})
         agent = request.headers.get("User-Agent", "")
         if not path.startswith(HOOK) and not agent.startswith("DiscordBot ("):
-            return _json(403, {"message": "internal network error", "code": 40333})
+            return json_answer(403, {"message": "internal network error", "code": 40333})
         verdict = self._limits.judge(f"{request.method} {path} {channel_id}", self._now_s())
         if not verdict.passes:
-            return _too_many(verdict.retry_after_s, "global" if verdict.is_global else "user")
+            return too_many(verdict.retry_after_s, "global" if verdict.is_global else "user")
         fault = self._faults.take(request.method, path, channel_id)
         if fault is not None and fault.stage is Stage.BEFORE:
-            failed = await _strike(fault)
+            failed = await strike(fault)
             if failed is not None:
                 return failed
         try:
-            response = _json(200, await answer(request, bot))
+            response = json_answer(200, await answer(request, bot))
         except Refusal as refusal:
-            response = _json(refusal.status, _refused(refusal))
+            response = json_answer(refusal.status, _refused(refusal))
         if fault is not None and fault.stage is Stage.AFTER:
-            response = await _strike(fault) or response
+            response = await strike(fault) or response
         return _with_numbers(response, verdict, self._now_s())
 
     async def _gateway(self, _request: web.Request, _bot: User) -> object:
@@ -307,35 +300,6 @@ def _without_nonce(payload: Json) -> Json:
     return {name: value for name, value in payload.items() if name != "nonce"}
 
 
-def _json(status: int, payload: object) -> web.Response:
-    """An answer without a charset in its type: discord.py compares the type exactly."""
-    if payload is None:
-        return web.Response(status=204)
-    response = web.Response(status=status, body=json.dumps(payload).encode())
-    response.headers["Content-Type"] = "application/json"
-    response.headers["Via"] = "1.1 google"
-    if isinstance(payload, dict) and status >= 400:
-        response[CODE] = int(payload.get("code", 0))  # for the call log, not for the client
-    return response
-
-
-def _too_many(retry_after_s: float, scope: str) -> web.Response:
-    retry_after_s = round(retry_after_s + 0.0005, 3)  # never less than what the bucket needs
-    response = _json(
-        429,
-        {
-            "message": "You are being rate limited.",
-            "retry_after": retry_after_s,
-            "global": scope == "global",
-        },
-    )
-    response.headers["Retry-After"] = str(retry_after_s)
-    response.headers["X-RateLimit-Scope"] = scope
-    if scope == "global":
-        response.headers["X-RateLimit-Global"] = "true"
-    return response
-
-
 def _with_numbers(response: web.Response, verdict: Verdict, now_s: float) -> web.Response:
     response.headers["X-RateLimit-Bucket"] = f"{crc32(verdict.bucket.rsplit(' ', 1)[0].encode()):x}"
     response.headers["X-RateLimit-Limit"] = str(verdict.limit)
@@ -343,20 +307,3 @@ def _with_numbers(response: web.Response, verdict: Verdict, now_s: float) -> web
     response.headers["X-RateLimit-Reset"] = f"{now_s + verdict.reset_after_s:.3f}"
     response.headers["X-RateLimit-Reset-After"] = f"{verdict.reset_after_s:.3f}"
     return response
-
-
-async def _strike(fault: Fault) -> web.Response | None:
-    await asyncio.sleep(fault.delay_s)
-    if fault.drop:
-        raise _Cut
-    if fault.is_html:
-        return web.Response(
-            status=fault.status or 429,
-            text="<html>error code: 1015</html>",
-            content_type="text/html",
-        )
-    if fault.retry_after_s is not None:
-        return _too_many(fault.retry_after_s, fault.scope)
-    if fault.status:
-        return _json(fault.status, {"message": "planned fault", "code": fault.code})
-    return None

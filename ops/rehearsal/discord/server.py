@@ -62,7 +62,12 @@ class FakeDiscord:
             now_s=now_s,
         )
         self.interactions = Interactions(
-            self.world, self.bot, tell=self._tell, announce=self._announce, now_s=now_s
+            self.world,
+            self.bot,
+            tell=self._tell,
+            announce=self._announce,
+            faults=self.faults,
+            now_s=now_s,
         )
         self._runner: web.AppRunner | None = None
         self.port = 0

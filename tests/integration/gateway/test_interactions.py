@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ops.rehearsal.discord.asked import READS_ONLY, Asked
+from ops.rehearsal.discord.faults import Fault, Stage
 from shared.commands import MENU, names
 from shared.failures import FaultDetails
 from shared.i18n import load_texts
@@ -67,6 +68,19 @@ async def test_a_message_can_be_asked_about(server, tmp_path: Path):
         await late.until(lambda one: one.message is not None and "-#" in one.message.content)
         assert late.message is not None
         assert says("form.expired") in late.message.content
+
+
+async def test_a_window_that_nobody_heard_of_has_its_message_all_the_same(server, tmp_path: Path):
+    async with town(server, tmp_path) as place:
+        message = await place.discord.say(place.channel, place.bob, "E = mc²")
+        place.discord.faults.add(Fault(path="/callback", stage=Stage.AFTER, drop=True))
+        asked = await place.asks.message_command(message, place.ann, "Ask about this")
+        await asked.until(lambda one: one.form is not None)
+        assert asked.form is not None
+        await asyncio.sleep(0.1)
+        await place.submit(str(asked.form["custom_id"]), question="Who found this?")
+        claimed = await place.answered()
+        assert b"E = mc\xc2\xb2" in claimed.request
 
 
 async def test_nobody_writes_through_the_bot_where_they_may_only_read(server, tmp_path: Path):
