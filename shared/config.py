@@ -35,18 +35,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     redis_url: str | None = None
     """Redis 7.0+ or Valkey; None starts the embedded server in `data_dir`."""
     database_url: str | None = None
-    """SQLAlchemy URL of the error store; None is SQLite in `data_dir`."""
+    """SQLAlchemy URL of the error store; None is SQLite in `data_dir`, which one machine can share
+    and several cannot: they need PostgreSQL. Recorder, console and commands need the same."""
     data_dir: str = platformdirs.user_data_dir("turnfleet")
+    """This deployment's own files: what is embedded (Redis, SQLite), spools of reports, keys that
+    open credentials. Where the system keeps the data of a person's programs, so that trying it
+    needs no rights; containers name a volume."""
     cell: str = "main"
+    """The deployment's name within its Redis, at the front of every key, so that several can share
+    a server. The same in all processes."""
     partitions: int = 4
-    """Out streams: one gateway process delivers any number; more than gateways is enough."""
+    """Out streams that channels are spread over, by a digest of their ids. A gateway leads any
+    number of them, so that more than there are gateways is enough. The same in all processes:
+    what goes into a stream beyond a gateway's own number is not delivered."""
     front: str = "local"
     """`local` or `discord`."""
     discord_token: str | None = None
+    """The bot's, of Discord's developer portal; needed where `front` is `discord`."""
     operators_channel: int | None = None
     """The Discord channel that alerts are posted in: new causes, spikes, budgets used up. None
     posts them nowhere; causes and spikes stand in the console too."""
     discord_rest_url: str = "https://discord.com/api/v10"
+    """Discord's API, in the version that this is written for; a rehearsal has one of its own."""
     discord_requests_per_s: int = 50
     """Discord's limit of a bot token, shared by all gateways; large bots are given more."""
     discord_shards: int | str = "auto"
@@ -66,12 +76,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     console_token: str | None = None
     """What the console asks visitors for; needed where it listens beyond loopback."""
     provider: str = "rehearsal"
+    """Who answers where nobody chose a model: a built-in name, or one of `[providers]`. Set here,
+    it wins over the file's `[defaults] model`. The rehearsal needs no key and costs nothing."""
     model: str = "plain"
+    """The model of that provider, by the provider's own name; `plain` is the rehearsal's."""
     endpoints: dict[str, str] = msgspec.field(default_factory=dict)
     """Base URL by provider name, as JSON: {"rehearsal": "http://127.0.0.1:8080"}."""
     private_endpoints: str = ""
     """Endpoints that may be private or without TLS, besides those of `endpoints`, as `host:port`
-    with commas between. All others must be public and HTTPS."""
+    with commas between. All others must be public and HTTPS: people give addresses too, and none
+    of theirs may lead into the network that the worker stands in."""
     sealing_key: str | None = None
     """Public key that credentials are sealed with, in hex; None takes the newest opening key."""
     opening_keys_file: str | None = None
@@ -83,13 +97,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """MCP servers by name, as JSON: an address, or the words of a command that speaks on stdio:
     {"docs": "https://host/mcp", "files": ["npx", "-y", "a-server"]}."""
     delivery_mode: str = "paragraph"
+    """How a reply is cut (docs/segments.md) where persona, guild, channel and user say nothing:
+    `paragraph`, `line`, `sentence`, `aggregated`, `edit`. A cut inside a paragraph is worse than
+    a pause between two."""
     follow_up: FollowUp = FollowUp.QUEUE
     """What a prompt does to what its user still has in the channel: `queue` waits its turn,
     `replace` stops and drops that, `merge` is answered together with the one that waits last."""
     crash_policy: str = "supersede"
-    """What happens to text already shown when a worker dies: `supersede` or `notice`."""
+    """What happens to text already shown when a worker dies, or a provider fails in mid-stream:
+    `supersede` writes the reply anew in its place, so that the channel ends with one whole reply;
+    `notice` lets it stand and says that it is not whole."""
     record: str = "failed"
-    """Which attempts keep the provider's bytes for `replay --recorded`: `failed` or `always`."""
+    """Which attempts keep the provider's bytes for `replay --recorded`: `failed`, those that
+    somebody looks into, or `always`, which keeps every reply in Redis a second time."""
     slots: int = 100
     """Turns a worker runs at once: about one core of streaming (docs/decisions)."""
     lane: Lanes = Lanes.THREAD
@@ -103,10 +123,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     guild_depth: int = 50
     """Queued and running turns of a guild before it is told that the bot is busy."""
     global_depth: int = 10_000
+    """Queued and running turns of all guilds before anybody is told so: what waits lies in Redis
+    with its request, and must fit."""
     turn_deadline_s: float = 300.0
+    """What a turn may wait in the queue, and then, from its claim on, take with all its
+    attempts, rounds and tools. By default a first byte that never comes and a whole stream after
+    it fit in."""
     first_byte_s: float = 60.0
+    """What an endpoint gets to connect and send the first byte of an answer, in each round: busy
+    ones queue requests, and local ones load a model first."""
     between_chunks_s: float = 90.0
+    """The longest silence within an answer. Comments that keep a connection open do not end one; a
+    model that thinks without showing it is silent for so long."""
     whole_stream_s: float = 240.0
+    """What one answer may take from its request on: one that never ends leaves time in its turn to
+    say so."""
     drain_s: float = 30.0
     """What running turns get after SIGTERM before they are handed back."""
     sentry_dsn: str | None = None
@@ -119,10 +150,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seals requests and recordings in Redis: 64 hex digits, the newest of several first; None
     keeps them readable for whoever reads Redis. Gateways, workers and operators need the same."""
     log_level: str = "INFO"
+    """`DEBUG`, `INFO`, `WARNING` or `ERROR`. `INFO` has a line for each turn, and what somebody
+    must act on."""
     log_max_string_chars: int | None = None
     """Truncation of strings in logs; None keeps them whole."""
     allow_unsafe_redis: bool = False
-    """Start on a server that may forget accepted work (eviction, no AOF)."""
+    """Start on a server that may forget accepted work (eviction, no AOF). Trying things needs no
+    more; a deployment that loses no turn does."""
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:

@@ -45,14 +45,14 @@ NO_LIMITS = {
     "what something is counted in": ("DICE", "NANOS", "SECONDS"),
 }
 """Constants with a reason that bound, time and pace nothing, by what they are instead. Zero
-and what is below need no place here: nothing is bounded by zero, and a negative number is a mark."""
+and what is below need no place here: zero bounds nothing, and a negative number is a mark."""
 HEAD = """# Limits
 
 Every number in the source that bounds, times or paces something and has its reason beside it:
 public constants of modules, and the defaults of public fields, as `Class.field`. Made by
 `python -m tests.support.limits_page`, and compared with the source by a test. Codes, ports, bits
 and versions are no limits; a number without a reason beside it explains itself where it stands.
-What a deployment may want otherwise is a setting, in [configuration.md](configuration.md).
+What a deployment may want otherwise is a setting, in [settings.md](settings.md).
 """
 Number = int | float
 
@@ -176,14 +176,17 @@ def page() -> str:
             if where.startswith(LEFT_OUT):
                 continue
             parts += [
-                f"| [`{limit.name}`](../{where}) | {shown(limit)} | {_cell(limit.reason)} |\n"
+                f"| [`{limit.name}`](../{where}) | {shown(limit)} | {cell(limit.reason)} |\n"
                 for limit in limits_of(path)
             ]
     return "".join(parts)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
+def cell(text: str) -> str:
+    """A text as it stands in a table; what is code shows a `<` as it is."""
+    parts = text.replace("|", "\\|").split("`")
+    parts[::2] = [part.replace("<", "&lt;") for part in parts[::2]]
+    return "`".join(parts)
 
 
 if __name__ == "__main__":
