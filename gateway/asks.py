@@ -179,6 +179,17 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str
 
 
+class KeptTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The source of a drawn table, where it was shown, and in whose turn."""
+
+    __repr__ = told_by_size
+
+    text: str
+    channel_id: int
+    user_id: int
+    guild_id: int | None = None
+
+
 class Answers(Protocol):
     """The way back to who asked. Nothing here raises; an answer that came too late is logged.
 

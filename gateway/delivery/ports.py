@@ -7,6 +7,7 @@ be repeated.
 
 from typing import Protocol
 
+from gateway.asks import KeptTable
 from gateway.steps import Armed, JournalRecord, Patch, Written
 from shared.failures import ErrorReport
 from shared.segments import Envelope
@@ -131,7 +132,7 @@ class Fleet(Protocol):
         """A picture that a worker has kept; None when it is gone."""
         ...
 
-    async def keep_source(self, name: str, text: str) -> None:
+    async def keep_source(self, name: str, table: KeptTable) -> None:
         """Keeps the source of a drawn table for whoever asks to see it."""
         ...
 

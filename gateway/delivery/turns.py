@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from gateway.asks import KeptTable
 from gateway.delivery.choice import Chooser, Lane
 from gateway.delivery.courier import Letter
 from gateway.delivery.pieces import otherwise, with_file, with_picture
@@ -24,6 +25,7 @@ from gateway.steps import Armed, Erase, Patch, Piece, Post, Rewrite, Step, Writt
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.failures import Fault
 from shared.segments import Envelope, SegmentPreview, TurnDone, TurnFailed
+from shared.turns import Route
 
 logger = logging.getLogger(__name__)
 
@@ -193,13 +195,13 @@ class TurnDelivery:
             return
         around, channel_id = self._around, envelope.route.channel_id
         if await self.stored(lambda: around.fleet.takes_files(channel_id)) or not piece.plain:
-            ready = await self._ready(piece, turn.nonce, envelope.route.locale)
+            ready = await self._ready(piece, turn.nonce, envelope.route)
             if ready is not None:
                 turn.fill(ready)
                 return
         await self._write(turn, envelope, turn.otherwise(otherwise(piece)))
 
-    async def _ready(self, piece: Piece, name: str, locale: str) -> Piece | None:
+    async def _ready(self, piece: Piece, name: str, route: Route) -> Piece | None:
         """The piece with its files; None where its table or picture is not to be had."""
         around, source, picture = self._around, piece.table, piece.picture
         if picture is not None:
@@ -210,8 +212,14 @@ class TurnDelivery:
         drawn = await around.painter.paint(source)
         if drawn is None:
             return None
-        await self.stored(lambda: around.fleet.keep_source(name, source))
-        return with_picture(piece, drawn, name, around.notices.say(SHOW_SOURCE, locale))
+        kept = KeptTable(
+            text=source,
+            channel_id=route.channel_id,
+            user_id=route.user_id,
+            guild_id=route.guild_id,
+        )
+        await self.stored(lambda: around.fleet.keep_source(name, kept))
+        return with_picture(piece, drawn, name, around.notices.say(SHOW_SOURCE, route.locale))
 
     async def _confirm(self) -> None:
         """Returns while nobody else can lead: a front knows no leases, and a process may stall.

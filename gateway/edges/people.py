@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from nacl.public import PublicKey
 
-from gateway.asks import Again, Kept, Owned, Subject, TurnSeen
+from gateway.asks import Again, Kept, KeptTable, Owned, Subject, TurnSeen
 from shared.edges import forgetting
 from shared.edges.continuing import Continuations
 from shared.edges.credentials import CredentialStore, StoredCredential
@@ -45,6 +45,7 @@ ANYBODY: Final = "anybody"
 STOPS: Final = frozenset({Cancelled.CANCELLED, Cancelled.STOPPING})
 
 _subject = msgspec.json.Decoder(Subject).decode
+_table = msgspec.json.Decoder(KeptTable).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -179,9 +180,13 @@ class StoredDetails:
         """What the model thought before its reply."""
         return await self._records.thoughts(turn_id)
 
-    async def source(self, name: str) -> str | None:
-        """The source of a drawn table."""
-        return await self._text(self._keys.table_source(name))
+    async def source(self, name: str) -> KeptTable | None:
+        """The source of a drawn table; None when it has expired."""
+        raw: bytes | None = await within(self._redis.get(self._keys.table_source(name)))
+        try:
+            return None if raw is None else _table(raw)
+        except msgspec.DecodeError:
+            return None  # of a version that did not say where it was shown
 
     async def keep_subject(self, interaction_id: int, subject: Subject) -> None:
         """Keeps a message while its question is being written."""
@@ -192,10 +197,6 @@ class StoredDetails:
         """That message, for a quarter of an hour."""
         raw: bytes | None = await within(self._redis.get(self._keys.asked_about(interaction_id)))
         return None if raw is None else _subject(raw)
-
-    async def _text(self, key: str) -> str | None:
-        raw: bytes | None = await within(self._redis.get(key))
-        return None if raw is None else raw.decode()
 
 
 class SealingVault:

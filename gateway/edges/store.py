@@ -12,6 +12,7 @@ from typing import Final, cast
 import msgspec
 from redis.asyncio import Redis
 
+from gateway.asks import KeptTable
 from gateway.edges.prompt_parts import PromptParts
 from gateway.steps import Armed, Head, JournalRecord, Patch, Slot, Written
 from shared.at_rest import opened
@@ -262,10 +263,10 @@ class GatewayFleet:
         except WireError:
             return None  # sealed with a key that is not here any more
 
-    async def keep_source(self, name: str, text: str) -> None:
+    async def keep_source(self, name: str, table: KeptTable) -> None:
         """Keeps the source of a drawn table for whoever asks to see it."""
         key = self._queue.keys.table_source(name)
-        await within(self._queue.redis.set(key, text, px=SOURCE_TTL_MS))
+        await within(self._queue.redis.set(key, encode_json(table), px=SOURCE_TTL_MS))
 
 
 def _mark(shard: int, count: int) -> bytes:

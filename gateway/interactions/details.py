@@ -94,17 +94,18 @@ class DetailsDesk:
         if not is_allowed or not may(Act.THOUGHTS, caller, owned):
             await self._say(ask, answers, "ask.thoughts_off")
             return
-        await self._show(ask, answers, kept.text, THOUGHTS_FILE)
+        await self._show(answers, kept.text, THOUGHTS_FILE)
 
     async def source(self, ask: Ask, answers: Answers) -> None:
-        """The button "Show source" of a drawn table. Its name is no id but 120 random bits."""
-        text = await self._details.source(ask.argument)
-        await self._show(ask, answers, None if text is None else fenced(text), SOURCE_FILE)
-
-    async def _show(self, ask: Ask, answers: Answers, text: str | None, name: str) -> None:
-        if text is None:
+        """The button "Show source" of a drawn table, for everybody where the table stands."""
+        kept = await self._details.source(ask.argument)
+        if kept is None or kept.channel_id != ask.caller.channel_id:
             await self._say(ask, answers, "modal.expired")
-        elif len(text) <= MAX_SEGMENT_CHARS:
+            return
+        await self._show(answers, fenced(kept.text), SOURCE_FILE)
+
+    async def _show(self, answers: Answers, text: str, name: str) -> None:
+        if len(text) <= MAX_SEGMENT_CHARS:
             await answers.whisper(text)
         else:
             await answers.whisper("", files=(OutgoingFile(name=name, data=text.encode()),))

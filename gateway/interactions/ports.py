@@ -6,7 +6,7 @@ Comes in: nothing. Goes out: the ports that `gateway.edges` fulfils. Every call 
 
 from typing import Protocol
 
-from gateway.asks import Again, Kept, Subject, TurnSeen
+from gateway.asks import Again, Kept, KeptTable, Subject, TurnSeen
 from gateway.front import Prompt
 from shared.configuration.spending import Account, Spent
 from shared.failures import FaultDetails
@@ -58,8 +58,8 @@ class Details(Protocol):
         """What the model thought before its reply."""
         ...
 
-    async def source(self, name: str) -> str | None:
-        """The source of a drawn table."""
+    async def source(self, name: str) -> KeptTable | None:
+        """The source of a drawn table; None when it has expired."""
         ...
 
     async def keep_subject(self, interaction_id: int, subject: Subject) -> None:

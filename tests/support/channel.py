@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
+from gateway.asks import KeptTable
 from gateway.front import (
     Button,
     FrontEvent,
@@ -308,7 +309,7 @@ class MemoryFleet:
         self.cancelled: list[str] = []
         self.blocked: list[int] = []
         self.without_files: set[int] = set()
-        self.sources: dict[str, str] = {}
+        self.sources: dict[str, KeptTable] = {}
         self.pictures: dict[str, bytes] = {}
 
     async def refuse_files(self, channel_id: int) -> None:
@@ -317,8 +318,8 @@ class MemoryFleet:
     async def takes_files(self, channel_id: int) -> bool:
         return channel_id not in self.without_files
 
-    async def keep_source(self, name: str, text: str) -> None:
-        self.sources[name] = text
+    async def keep_source(self, name: str, table: KeptTable) -> None:
+        self.sources[name] = table
 
     async def picture(self, picture_id: str) -> bytes | None:
         return self.pictures.get(picture_id)

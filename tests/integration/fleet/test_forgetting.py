@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from gateway.asks import KeptTable
 from gateway.edges.departures import Departures
 from gateway.edges.people import StoredMemory
+from gateway.edges.store import GatewayFleet
 from gateway.front import Change, PlaceChanged, PlaceGone
 from ops.acl import patterns_of
 from ops.store.engine import Database, database_url
@@ -60,6 +62,8 @@ async def furnish(queue: TurnQueue, keys: Keys, user: int, guild: int, number: i
     await TurnRecords(redis, keys).save_recording(f"m{number}a", 1, b"bytes of a provider")
     said = f'{{"author_id":{user},"text":"private words"}}'
     await redis.hset(keys.history(channel), str(number), said)
+    table = KeptTable(text="| a |", channel_id=channel, user_id=user, guild_id=guild)
+    await GatewayFleet(queue).keep_source(f"table{number}", table)
     await redis.hset(keys.choices, mapping={f"user:{user}": "{}", f"guild:{guild}": "{}"})
     await redis.hset(keys.person(user), f"m{number}b", "1")
     for scope, owner in (("user", user), ("guild", guild)):

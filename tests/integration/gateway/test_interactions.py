@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.asks import KeptTable
+from gateway.edges.store import GatewayFleet
 from ops.rehearsal.discord.asked import READS_ONLY, Asked
 from ops.rehearsal.discord.faults import Fault, Stage
 from shared.commands import MENU, names
@@ -270,6 +272,21 @@ async def test_the_ids_of_another_server_give_nothing(server, tmp_path: Path):
         theirs = place.discord.world.direct_channel(place.bob.id).id
         asked = await place.press(f"error:{report_id}", place.bob, channel=theirs)
         assert asked.texts == [says("modal.forbidden")]
+
+
+async def test_the_source_of_a_table_is_shown_in_its_channel_alone(server, tmp_path: Path):
+    async with town(server, tmp_path) as place:
+        table = KeptTable(
+            text="| a |", channel_id=place.channel, user_id=place.ann.id, guild_id=place.guild.id
+        )
+        await GatewayFleet(place.queue).keep_source("t1", table)
+        await place.client.set(KEYS.table_source("t2"), "| of an older version |")
+        other = place.discord.world.add_channel(place.guild.id).id
+        shown = await place.press("source:t1", place.bob)
+        assert shown.texts == ["```\n| a |\n```"]
+        for custom_id, channel in (("source:t1", other), ("source:t2", place.channel)):
+            asked = await place.press(custom_id, place.ann, rights=MANAGER, channel=channel)
+            assert asked.texts == [says("modal.expired")]
 
 
 async def test_thoughts_outlive_the_record_of_their_turn_but_not_their_person(

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from gateway.asks import KeptTable
 from gateway.delivery.stop_buttons import MAX_FAILURES, WAITS_S
 from gateway.front import Rank, Refusal, Refused, Unavailable
 from shared.segments import Envelope, SegmentKind, SegmentReady, TurnDone, TurnEvent
@@ -160,6 +161,20 @@ async def test_what_has_a_button_of_its_own_leaves_it_to_the_next_message(bench,
         assert bench.buttons[0] == NONE or bench.buttons[0][0].startswith("source")
         assert bench.buttons[1] == NONE
         assert [len(message.files) for message in bench.front.messages(7)] == [1, 0]
+
+
+async def test_the_button_of_a_table_names_what_is_kept_with_its_place(bench):
+    async with bench.leading():
+        await bench.shows(TABLE)
+        ((button,),) = bench.buttons
+        route = of_discord(TABLE).route
+        kept = KeptTable(
+            text="| t |",
+            channel_id=route.channel_id,
+            user_id=route.user_id,
+            guild_id=route.guild_id,
+        )
+        assert bench.fleet.sources == {button.removeprefix("source:"): kept}
 
 
 async def test_a_notice_alone_has_none(bench):
