@@ -37,7 +37,7 @@ from gateway.edges.table_image import NoPainter, PoolPainter, find_fonts
 from gateway.front import Boundless, Budget, ChannelFront, Voice
 from gateway.notices import Notices
 from gateway.typist import Typist
-from shared.config import Settings
+from shared.config import Settings, Tables
 from shared.edges.history import ChannelHistory
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
@@ -51,7 +51,6 @@ from shared.turns import Front, Route
 
 JITTER: Final = (0.8, 1.2)
 """Channels that wait for the same outage come back within a fifth of each other's time."""
-TABLES: Final = ("image", "text")
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,9 +84,6 @@ class Outward:
         self.channels = BlockedChannels()
         self.clock = SystemClock()
         self.fleet = GatewayFleet(shared.queue)
-        settings = shared.settings
-        if settings.tables not in TABLES:
-            raise ConfigError(f"TURNFLEET_TABLES={settings.tables}: use image or text")
         self._painter = PoolPainter(find_fonts()) if self._draws else NoPainter()
         self.refusals = Refusals(shared.redis, shared.keys)
         self._bucket = self._budget()
@@ -172,7 +168,7 @@ class Outward:
     def _draws(self) -> bool:
         """Only Discord shows pictures."""
         settings = self._shared.settings
-        return settings.tables == "image" and settings.front == Front.DISCORD
+        return settings.tables == Tables.IMAGE and settings.front == Front.DISCORD
 
     def _voices_of(self, front: ChannelFront) -> Callable[[Route], Voice] | None:
         return Voices(front, time.monotonic).of if isinstance(front, DiscordFront) else None
@@ -228,18 +224,11 @@ class Outward:
                 budget=self._discord_budget,
                 on_answer=self._note,
             )
-        elif settings.front != Front.LOCAL:
-            raise ConfigError(f"TURNFLEET_FRONT={settings.front}: use local or discord")
         return fronts
 
 
 def _options(settings: Settings, token: str) -> DiscordOptions:
     names = tuple(name.strip() for name in settings.discord_names.split(",") if name.strip())
-    if names and not settings.discord_reads_all:
-        raise ConfigError(
-            "TURNFLEET_DISCORD_NAMES needs TURNFLEET_DISCORD_READS_ALL=true, and the intent "
-            "*message content* in the developer portal: without it Discord shows no such message"
-        )
     return DiscordOptions(
         token=token,
         rest_url=settings.discord_rest_url,

@@ -14,7 +14,7 @@ from typing import Final
 from nacl.exceptions import CryptoError
 from nacl.secret import SecretBox
 
-from shared.errors import ConfigError, WireError
+from shared.errors import SettingError, WireError
 
 MARK: Final = b"tfbox1:"
 """What a sealed value begins with; no JSON and no msgpack map does."""
@@ -52,7 +52,7 @@ def keys_of(text: str | None) -> AtRest:
     """Reads the setting: 64 hex digits; several with commas between, the newest first.
 
     Raises:
-        ConfigError: it is no key; the message does not show it.
+        SettingError: it is no key; the message does not show it.
     """
     if text is None:
         return AtRest()
@@ -61,7 +61,9 @@ def keys_of(text: str | None) -> AtRest:
     except ValueError:
         keys = []
     if not keys or any(len(key) != SecretBox.KEY_SIZE for key in keys):
-        raise ConfigError("TURNFLEET_AT_REST_KEY: 64 hex digits; make them: openssl rand -hex 32")
+        raise SettingError(
+            "at_rest_key", "a key has 64 hex digits", "make them: openssl rand -hex 32"
+        )
     return AtRest(keys)
 
 

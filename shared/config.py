@@ -1,21 +1,27 @@
 """Settings: from the environment to one checked value.
 
 Comes in: a mapping of environment variables. Goes out: `Settings`. A wrong or unknown
-`TURNFLEET_*` variable is a `ConfigError` that names it. The apps read settings once and pass on
-what each part needs.
+`TURNFLEET_*` variable is a `ConfigError` that names it, whoever reads: a process at its start,
+`turnfleet config check` and `turnfleet doctor` refuse the same. The apps read settings once and
+pass on what each part needs.
 """
 
 import difflib
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import platformdirs
 
-from shared.errors import ConfigError
+from shared.errors import ConfigError, SettingError
 from shared.secret_files import with_files
-from shared.turns import Charge, FollowUp, Lanes
+from shared.secret_settings import HOLDERS
+from shared.segments import DeliveryMode
+from shared.setting_rules import RULES
+from shared.turns import Charge, FollowUp, Front, Lanes
+from shared.wording import deed_for, in_words, plain_kind
 
 PREFIX = "TURNFLEET_"
 NOT_SETTINGS = ("TURNFLEET_CORPUS", "TURNFLEET_TEST_", "TURNFLEET_BENCH_", "TURNFLEET_SEED")
@@ -24,6 +30,34 @@ NOT_SETTINGS = ("TURNFLEET_CORPUS", "TURNFLEET_TEST_", "TURNFLEET_BENCH_", "TURN
 
 Weight = Annotated[float, msgspec.Meta(ge=0.01, le=100)]
 """A guild's share, in those of a usual one."""
+Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+Partitions = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
+"""Each is a stream that some gateway reads over a connection of its own."""
+Depth = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+"""A day is longer than anybody waits for an answer, and endless is no number of milliseconds."""
+Grace = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+
+
+class Tables(StrEnum):
+    """How tables are shown in Discord: drawn, or as text."""
+
+    IMAGE = "image"
+    TEXT = "text"
+
+
+class CrashPolicy(StrEnum):
+    """What becomes of a reply that was cut off: it is written anew, or stands with a notice."""
+
+    SUPERSEDE = "supersede"
+    NOTICE = "notice"
+
+
+class Record(StrEnum):
+    """Which attempts keep the provider's bytes."""
+
+    FAILED = "failed"
+    ALWAYS = "always"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,11 +78,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cell: str = "main"
     """The deployment's name within its Redis, at the front of every key, so that several can share
     a server. The same in all processes."""
-    partitions: int = 4
+    partitions: Partitions = 4
     """Out streams that channels are spread over, by a digest of their ids. A gateway leads any
     number of them, so that more than there are gateways is enough. The same in all processes:
     what goes into a stream beyond a gateway's own number is not delivered."""
-    front: str = "local"
+    front: Front = Front.LOCAL
     """`local` or `discord`."""
     discord_token: str | None = None
     """The bot's, of Discord's developer portal; needed where `front` is `discord`."""
@@ -57,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     posts them nowhere; causes and spikes stand in the console too."""
     discord_rest_url: str = "https://discord.com/api/v10"
     """Discord's API, in the version that this is written for; a rehearsal has one of its own."""
-    discord_requests_per_s: int = 50
+    discord_requests_per_s: Count = 50
     """Discord's limit of a bot token, shared by all gateways; large bots are given more."""
     discord_shards: int | str = "auto"
     """How many shards the bot has; its gateways share them. `auto` is what Discord recommends."""
@@ -67,9 +101,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     discord_reads_all: bool = False
     """Ask for the privileged intent *message content*: for names, and for channels where every
     message is a prompt (`speak = "always"`). It must be allowed in the developer portal."""
-    tables: str = "image"
+    tables: Tables = Tables.IMAGE
     """How tables are shown in Discord: `image` (drawn, with a button for the source) or `text`."""
-    messages_per_turn: int = 20
+    messages_per_turn: Count = 20
     """What is beyond so many messages of one reply goes into a file."""
     stop_button: bool = True
     """A button below a running reply in Discord that stops it; `/stop` does the same without."""
@@ -96,21 +130,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mcp: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=dict)
     """MCP servers by name, as JSON: an address, or the words of a command that speaks on stdio:
     {"docs": "https://host/mcp", "files": ["npx", "-y", "a-server"]}."""
-    delivery_mode: str = "paragraph"
+    delivery_mode: DeliveryMode = DeliveryMode.PARAGRAPH
     """How a reply is cut (docs/segments.md) where persona, guild, channel and user say nothing:
     `paragraph`, `line`, `sentence`, `aggregated`, `edit`. A cut inside a paragraph is worse than
     a pause between two."""
     follow_up: FollowUp = FollowUp.QUEUE
     """What a prompt does to what its user still has in the channel: `queue` waits its turn,
     `replace` stops and drops that, `merge` is answered together with the one that waits last."""
-    crash_policy: str = "supersede"
+    crash_policy: CrashPolicy = CrashPolicy.SUPERSEDE
     """What happens to text already shown when a worker dies, or a provider fails in mid-stream:
     `supersede` writes the reply anew in its place, so that the channel ends with one whole reply;
     `notice` lets it stand and says that it is not whole."""
-    record: str = "failed"
+    record: Record = Record.FAILED
     """Which attempts keep the provider's bytes for `replay --recorded`: `failed`, those that
     somebody looks into, or `always`, which keeps every reply in Redis a second time."""
-    slots: int = 100
+    slots: Count = 100
     """Turns a worker runs at once: about one core of streaming (docs/decisions)."""
     lane: Lanes = Lanes.THREAD
     """Whose turns wait for each other: `thread` (a channel, and each of its threads for itself),
@@ -120,25 +154,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     guild_weights: dict[str, Weight] = msgspec.field(default_factory=dict)
     """Shares of guilds beside the usual 1, by guild id, `dm:<user>`, or `*` for the others, as
     JSON: {"1187001234": 2.5}. A guild of weight 2 gets twice the slots while all are busy."""
-    guild_depth: int = 50
+    guild_depth: Count = 50
     """Queued and running turns of a guild before it is told that the bot is busy."""
-    global_depth: int = 10_000
+    global_depth: Depth = 10_000
     """Queued and running turns of all guilds before anybody is told so: what waits lies in Redis
     with its request, and must fit."""
-    turn_deadline_s: float = 300.0
+    turn_deadline_s: Seconds = 300.0
     """What a turn may wait in the queue, and then, from its claim on, take with all its
     attempts, rounds and tools. By default a first byte that never comes and a whole stream after
     it fit in."""
-    first_byte_s: float = 60.0
+    first_byte_s: Seconds = 60.0
     """What an endpoint gets to connect and send the first byte of an answer, in each round: busy
     ones queue requests, and local ones load a model first."""
-    between_chunks_s: float = 90.0
+    between_chunks_s: Seconds = 90.0
     """The longest silence within an answer. Comments that keep a connection open do not end one; a
     model that thinks without showing it is silent for so long."""
-    whole_stream_s: float = 240.0
+    whole_stream_s: Seconds = 240.0
     """What one answer may take from its request on: one that never ends leaves time in its turn to
     say so."""
-    drain_s: float = 30.0
+    drain_s: Grace = 30.0
     """What running turns get after SIGTERM before they are handed back."""
     sentry_dsn: str | None = None
     """Where the recorder sends what became a row of `error_logs`; None sends nothing anywhere."""
@@ -152,7 +186,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_level: str = "INFO"
     """`DEBUG`, `INFO`, `WARNING` or `ERROR`. `INFO` has a line for each turn, and what somebody
     must act on."""
-    log_max_string_chars: int | None = None
+    log_max_string_chars: Count | None = None
     """Truncation of strings in logs; None keeps them whole."""
     allow_unsafe_redis: bool = False
     """Start on a server that may forget accepted work (eviction, no AOF). Trying things needs no
@@ -167,7 +201,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     Raises:
         ConfigError: an unknown or unreadable variable; the message says which and what to do.
     """
-    return settings_from(named_settings(environ))
+    return checked(settings_from(named_settings(environ)))
 
 
 def named_settings(environ: Mapping[str, str]) -> dict[str, object]:
@@ -193,13 +227,29 @@ def named_settings(environ: Mapping[str, str]) -> dict[str, object]:
 def settings_from(values: Mapping[str, object]) -> Settings:
     """Settings with these values, all others at their defaults.
 
+    What single values are is checked; what they are together, `checked` says.
+
     Raises:
-        ConfigError: a value is wrong; the message names its variable.
+        SettingError: a value is wrong; the message names its variable, and says what to do.
     """
-    try:
-        return msgspec.convert(values, Settings, strict=False)
-    except msgspec.ValidationError as exc:
-        raise ConfigError(f"a setting is wrong: {_in_words(str(exc))}") from exc
+    for name, value in values.items():
+        _check(name, value)
+    return msgspec.convert(values, Settings, strict=False)
+
+
+def checked(settings: Settings) -> Settings:
+    """The same settings, which fit together.
+
+    Raises:
+        SettingError: they do not.
+    """
+    if settings.discord_names.strip(" ,") and not settings.discord_reads_all:
+        raise SettingError(
+            "discord_names",
+            "without TURNFLEET_DISCORD_READS_ALL=true Discord shows no message that begins so",
+            "set that, and allow the intent *message content* in the developer portal",
+        )
+    return settings
 
 
 def data_dir(settings: Settings) -> Path:
@@ -236,7 +286,19 @@ def _json_or_text(field: str, text: str) -> object:
         ) from exc
 
 
-def _in_words(message: str) -> str:
-    """Turns `... - at `$.slots`` into the variable's name."""
-    text, _, path = message.partition(" - at `$.")
-    return f"{PREFIX}{path.rstrip('`').upper()}: {text}" if path else text
+def _check(name: str, value: object) -> None:
+    """Passes a value that its setting can have, whatever the others are."""
+    kind = _KINDS[name]
+    try:
+        read = msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as exc:
+        text, _, path = str(exc).partition(" - at `$")
+        where = f"at {path.rstrip('`').removeprefix('.')}: " if path else ""
+        deed = deed_for(text, plain_kind(kind))
+        shown = "" if name in HOLDERS or not isinstance(value, str | int | float) else str(value)
+        raise SettingError(name, f"{where}{in_words(text)}", deed, shown=shown) from None
+    if read is not None and name in RULES:
+        RULES[name](read)
+
+
+_KINDS: Final = {field.name: field.type for field in msgspec.structs.fields(Settings)}

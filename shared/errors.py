@@ -2,6 +2,7 @@
 
     TurnfleetError
     ├── ConfigError            the operator's settings are wrong; exit code 2
+    │   └── SettingError       one setting has a value that it cannot have (says which, what to do)
     ├── StoreError             Redis or the database refused or is away
     │   ├── StoreUnavailable   nobody answers at the address
     │   ├── StoreUnsafe        it answers, but would lose accepted work (eviction, no AOF)
@@ -30,6 +31,24 @@ class TurnfleetError(Exception):
 
 class ConfigError(TurnfleetError):
     """A setting is wrong. The message names it and says what to do."""
+
+
+class SettingError(ConfigError):
+    """A setting has a value that it cannot have.
+
+    Args:
+        name: the setting's, as a field of `Settings`.
+        what: what is wrong with it.
+        deed: what to do.
+        shown: the value; empty for one that may not be shown, or that says nothing.
+    """
+
+    def __init__(self, name: str, what: str, deed: str, *, shown: str = "") -> None:
+        value = f"={shown}" if shown else ""
+        super().__init__(f"TURNFLEET_{name.upper()}{value}: {what}; {deed}")
+        self.name = name
+        self.what = what
+        self.deed = deed
 
 
 class StoreError(TurnfleetError):

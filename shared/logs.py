@@ -19,10 +19,10 @@ from types import MappingProxyType, TracebackType
 from typing import BinaryIO, Final
 
 from shared.config import Settings
-from shared.errors import ConfigError
 from shared.log_lines import JsonFormatter
 from shared.secret_settings import HOLDERS, secrets_in
 from shared.secrets import Secret
+from shared.setting_rules import level_of
 
 DIAGNOSTICS: Final = "turnfleet.diagnostics"
 """The logger of expected failures: its warnings pass at every configured level."""
@@ -197,13 +197,9 @@ def start_logs(
         stream: where lines go; None is stdout.
 
     Raises:
-        ConfigError: the level has no such name.
+        SettingError: there is no such level.
     """
-    level = logging.getLevelNamesMapping().get(settings.log_level.upper())
-    if level is None:
-        raise ConfigError(
-            f"TURNFLEET_LOG_LEVEL={settings.log_level}: use DEBUG, INFO, WARNING or ERROR"
-        )
+    level = level_of(settings.log_level)
     lines: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_LINES)
     handler = _QueueHandler(lines)
     formatter = JsonFormatter(

@@ -14,7 +14,7 @@ import msgspec
 from nacl.exceptions import CryptoError
 from nacl.public import PrivateKey, PublicKey, SealedBox
 
-from shared.errors import ConfigError, CredentialError
+from shared.errors import ConfigError, CredentialError, SettingError
 from shared.secrets import Secret
 from shared.turns import CredentialSource
 
@@ -137,12 +137,14 @@ def key_id(key: Secret) -> str:
 
 
 def public_key_of(text: str) -> PublicKey:
-    """Reads a public key as `TURNFLEET_SEALING_KEY` spells it. Raises `ConfigError`."""
+    """Reads a public key as `TURNFLEET_SEALING_KEY` spells it. Raises `SettingError`."""
     try:
         return PublicKey(bytes.fromhex(text.strip()))
     except (ValueError, CryptoError, TypeError):
-        raise ConfigError(
-            f"TURNFLEET_SEALING_KEY is no public key: it has {_KEY_BYTES * 2} hex digits"
+        raise SettingError(
+            "sealing_key",
+            f"this is no public key: it has {_KEY_BYTES * 2} hex digits",
+            "take the one that `turnfleet secrets` wrote",
         ) from None
 
 

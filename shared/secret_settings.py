@@ -1,8 +1,8 @@
 """Which settings hold a secret: the one list, for whoever hides, refuses, mounts or redacts them.
 
-Comes in: the name and the value of a setting. Goes out: the secrets in it. Pure. `shared.logs` makes
-`secrets_of` of it, `shared.secret_files` knows what may come from a file, `turnfleet config check`
-what stands in no file that is copied, `turnfleet config show` what is never printed. A test
+Comes in: the name and the value of a setting. Goes out: the secrets in it. Pure. `shared.logs`
+makes `secrets_of` of it, `shared.secret_files` knows what may come from a file, `turnfleet config
+check` what stands in no file that is copied, `turnfleet config show` what is never printed. A test
 compares the list with the fields of `Settings`.
 """
 

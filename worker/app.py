@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 import msgspec
 from redis.asyncio import Redis
 
-from shared.config import Settings, data_dir
+from shared.config import CrashPolicy, Record, Settings, data_dir
 from shared.configuration.loading import Loaded
 from shared.edges.alerts import Alerts
 from shared.edges.choices import ChoicesStore, is_subscribed
@@ -270,8 +270,8 @@ def _runner(parts: Parts) -> TurnRunner:
         worker_id=parts.worker_id,
         new_report_id=new_report_id,
         jitter=random.random,
-        may_supersede=settings.crash_policy == "supersede",
-        records_always=settings.record == "always",
+        may_supersede=settings.crash_policy == CrashPolicy.SUPERSEDE,
+        records_always=settings.record == Record.ALWAYS,
     )
 
 

@@ -15,9 +15,9 @@ from redis.asyncio import Redis
 
 from shared.edges.redis import within
 from shared.edges.scripting import Script
-from shared.errors import ConfigError
 from shared.keys import Keys
 from shared.lifetimes import SESSION_TTL_MS, SHARD_COUNT_TTL_MS, SHARDS_TTL_MS
+from shared.setting_rules import AUTO, wanted_shards
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +25,6 @@ SHARD_LEASE_MS: Final = 3_000
 """Three beats, as long as the lease of a partition: a killed gateway is missed for as long."""
 IDENTIFY_GAP_MS: Final = 5_250
 """Discord's five seconds between two starts of a bucket, and what the way may take off them."""
-AUTO: Final = "auto"
-MAX_SHARDS: Final = 1_000
-"""A bot of 2.5 million guilds; more is a slip of the keyboard."""
 
 
 class KnownPlaces(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +142,7 @@ class RedisShards:
         now_ms: the wall clock.
 
     Raises:
-        ConfigError: `wanted` is neither.
+        SettingError: `wanted` is neither.
     """
 
     def __init__(
@@ -234,19 +231,3 @@ class RedisShards:
         except msgspec.DecodeError:
             return None  # of another version
         return session if self._now_ms() - session.at_ms < SESSION_TTL_MS else None
-
-
-def wanted_shards(setting: int | str) -> int:
-    """The number of shards that a setting names; 0 for `auto`.
-
-    >>> wanted_shards("4"), wanted_shards(4), wanted_shards("auto")
-    (4, 4, 0)
-    """
-    text = str(setting)
-    if text.strip().lower() in ("", "0", AUTO):
-        return 0
-    if text.isdigit() and int(text) <= MAX_SHARDS:
-        return int(text)
-    raise ConfigError(
-        f"TURNFLEET_DISCORD_SHARDS={text}: a number of shards up to {MAX_SHARDS}, or auto"
-    )

@@ -26,6 +26,7 @@ from shared import __version__
 from shared.config import Settings
 from shared.configuration.loading import load
 from shared.errors import ConfigError
+from shared.turns import Front
 
 COLUMNS: Final = ("check", "verdict", "finding", "advice")
 CHECK_S: Final = 10.0
@@ -157,7 +158,7 @@ class _Refused(Exception):
 
 
 def _front(settings: Settings) -> Finding:
-    if settings.front == "discord":
+    if settings.front == Front.DISCORD:
         return _finding("front", Verdict.OK, "the gateway serves Discord")
     advice = "set TURNFLEET_FRONT=discord, then restart the gateway"
     return _finding("front", Verdict.WARN, f"the gateway serves {settings.front} only", advice)

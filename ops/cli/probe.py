@@ -14,7 +14,7 @@ import typer
 from ops.cli.exits import Exit
 from ops.cli.output import say
 from ops.cli.session import fleet, settings_now
-from shared.edges.health import address_of
+from shared.setting_rules import address_of
 from shared.edges.records import ProcessRecord
 
 LIMIT_S: Final = 5.0

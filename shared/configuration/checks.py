@@ -16,7 +16,7 @@ from shared.configuration.output import OutputAction, complaint
 from shared.configuration.positions import Path
 from shared.configuration.schema import BudgetScope, Configuration
 from shared.configuration.settling import NO_PERSONA
-from shared.errors import ConfigError
+from shared.errors import SettingError
 from shared.secret_settings import SECRETS, secrets_in
 
 ELSEWHERE: Final = {
@@ -62,9 +62,8 @@ def _deployment(configuration: Configuration) -> Iterator[Finding]:
         else:
             try:
                 settings_from({name: value})
-            except ConfigError as exc:
-                what = str(exc).removeprefix("a setting is wrong: ")
-                yield Finding(path=path, what=what, deed="look it up in docs/configuration.md")
+            except SettingError as exc:
+                yield Finding(path=path, what=exc.what, deed=exc.deed)
 
 
 def _routes(configuration: Configuration) -> Iterator[Finding]:

@@ -12,12 +12,11 @@ from typing import Final
 
 import msgspec
 
-from shared.config import Settings, named_settings, settings_from
+from shared.config import Settings, checked, named_settings, settings_from
 from shared.configuration.reading import Wrong, read_configuration
 from shared.configuration.schema import Configuration
 from shared.configuration.settling import Basis
 from shared.errors import ConfigError
-from shared.segments import DeliveryMode
 from shared.turns import Target
 
 FILE_NAME: Final = "turnfleet.toml"
@@ -49,7 +48,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         settings = self.settings
         return Basis(
             target=Target(provider=settings.provider, model=settings.model),
-            delivery_mode=DeliveryMode(settings.delivery_mode),
+            delivery_mode=settings.delivery_mode,
             follow_up=settings.follow_up,
             is_target_forced=bool(_FORCING & self.from_environment),
         )
@@ -65,7 +64,7 @@ def load(environ: Mapping[str, str]) -> Loaded:
     path = config_path(named)
     if path is None:
         return Loaded(
-            settings=settings_from(named),
+            settings=checked(settings_from(named)),
             from_environment=frozenset(named),
         )
     text = read_text(path)
@@ -73,7 +72,7 @@ def load(environ: Mapping[str, str]) -> Loaded:
     if isinstance(configuration, Wrong):
         raise ConfigError(str(configuration))
     return Loaded(
-        settings=settings_from(_joined(configuration, named)),
+        settings=checked(settings_from(_joined(configuration, named))),
         configuration=configuration,
         path=path,
         digest=digest_of(text),

@@ -7,15 +7,15 @@ and what to do. Pure; `loading` and `turnfleet config check` import it.
 import difflib
 import re
 import tomllib
-import types
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
+from typing import Any, Final, get_args, get_origin
 
 import msgspec
 
 from shared.configuration.checks import Finding, findings
 from shared.configuration.positions import Path, Position, Positions
 from shared.configuration.schema import Configuration
+from shared.wording import deed_for, in_words, plain_kind
 
 MAX_BYTES: Final = 1024 * 1024
 """A file of a thousand personas is a tenth of it."""
@@ -37,13 +37,6 @@ _TOML_DEEDS: Final = (
 _UNKNOWN: Final = "there is no such "
 _MSGSPEC_PLACE: Final = re.compile(r" - at `\$([^`]*)`$")
 _INDEX: Final = re.compile(r"\[(\d+)\]")
-_PATTERNS: Final = {
-    "^(env:": "write env:VARIABLE or file:/path; the key itself never stands here",
-    "^https?://": "write an address such as https://host/v1",
-    "^https://": "write an address that begins with https://",
-    "^(off|": "use off, low, medium or high",
-    "^[a-z]{2,3}": "write a language such as en, de or pt-BR",
-}
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -125,7 +118,7 @@ class _Reader:
 
     def value(self, kind: Any, value: object, path: Path) -> Any:
         """A value of any annotation."""
-        inner = _inner(kind)
+        inner = plain_kind(kind)
         origin, arguments = get_origin(inner), get_args(inner)
         if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
             return self.struct(inner, value, path)
@@ -157,7 +150,7 @@ class _Reader:
         if where is not None:
             text = text[: where.start()]
             path = (*path, *(int(number) for number in _INDEX.findall(where[1])))
-        self._note(path, _in_words(text), _deed(text, kind))
+        self._note(path, in_words(text), deed_for(text, kind))
 
     def _unknown(self, path: Path, name: str, known: list[str]) -> None:
         near = difflib.get_close_matches(name, known, n=1)
@@ -212,15 +205,6 @@ def _alone(file: str, position: Position, what: str, deed: str) -> Wrong:
     return Wrong(problems=(one,))
 
 
-def _inner(kind: Any) -> Any:
-    """The annotation without `Annotated` and without None."""
-    if get_origin(kind) is Annotated:
-        return _inner(get_args(kind)[0])
-    if get_origin(kind) in {Union, types.UnionType}:
-        return _inner(next(one for one in get_args(kind) if one is not type(None)))
-    return kind
-
-
 def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
@@ -237,52 +221,6 @@ _NAMES: Final[Mapping[type, str]] = {
 
 def _kind_of(value: object) -> str:
     return _NAMES.get(type(value), "a date")
-
-
-def _in_words(message: str) -> str:
-    """Msgspec's sentence without the names of Python's types."""
-    words = {
-        "`str | null`": "text",
-        "`str`": "text",
-        "`int | null`": "a whole number",
-        "`int`": "a whole number",
-        "`float | null`": "a number",
-        "`float`": "a number",
-        "`bool | null`": "true or false",
-        "`bool`": "true or false",
-        "`array | null`": "a list",
-        "`array`": "a list",
-        "`object`": "a table",
-    }
-    for name, word in words.items():
-        message = message.replace(name, word)
-    if "matching regex" in message:
-        return "this does not have the form that is expected"
-    return message[:1].lower() + message[1:]
-
-
-def _deed(message: str, kind: Any) -> str:
-    for pattern, deed in _PATTERNS.items():
-        if pattern in message:
-            return deed
-    if message.startswith("Invalid enum value"):
-        return "use " + ", ".join(str(one.value) for one in cast("Any", kind))
-    if "length" in message:
-        return "make it longer" if ">=" in message else "make it shorter"
-    bound = re.search(r"(>=|<=|>|<) ([\d.-]+)", message)
-    if bound is not None:
-        sign = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}[bound[1]]
-        return f"use {sign} {bound[2]}"
-    return _FORMS.get(get_origin(kind) or kind, "look it up in docs/configuration.md")
-
-
-_FORMS: Final[Mapping[Any, str]] = {
-    str: 'write it in quotes: "..."',
-    bool: "write true or false, without quotes",
-    int: "write a whole number without quotes",
-    float: "write a number without quotes",
-    tuple: "write a list: [..., ...]",
-}
 
 
 def _example(path: Path) -> str:

@@ -18,6 +18,7 @@ import msgspec
 
 from shared.errors import ConfigError
 from shared.logs import fields
+from shared.setting_rules import address_of
 
 READ_S: Final = 5.0
 """What a client gets to send its request."""
@@ -60,14 +61,6 @@ def verdict(problems: Mapping[str, str]) -> Answer:
         return Answer()
     lines = "".join(f"{name}: {what}\n" for name, what in problems.items())
     return Answer(status=HTTPStatus.SERVICE_UNAVAILABLE, body=lines.encode())
-
-
-def address_of(listen: str) -> tuple[str, int]:
-    """Reads `host:port`, `:port` or `[host]:port`. Raises `ConfigError`."""
-    host, _, port = listen.rpartition(":")
-    if not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"TURNFLEET_HEALTH_LISTEN={listen}: write host:port, such as :9464")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - asked for by its operator
 
 
 class Health:

@@ -9,7 +9,7 @@ import msgspec
 
 from shared import lifetimes
 from shared.causes import Cause
-from shared.config import Settings
+from shared.config import CrashPolicy, Settings
 from shared.failures import FailureCategory, Fault
 from shared.segments import (
     MERGED,
@@ -62,7 +62,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     guild_running: int
     wait_ms: int
     run_ms: int
-    crash: str = "supersede"
+    crash: CrashPolicy = CrashPolicy.SUPERSEDE
     key_running: int = KEY_RUNNING
     lease_ms: int = LEASE_MS
     reap_gap_ms: int = REAP_GAP_MS

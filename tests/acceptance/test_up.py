@@ -89,10 +89,10 @@ def test_nobody_survives_a_killed_supervisor(turnfleet: Turnfleet):
 
 
 def test_a_fleet_that_cannot_start_says_why_and_ends_with_2(turnfleet: Turnfleet):
-    turnfleet.environment["TURNFLEET_FRONT"] = "telepathy"
+    turnfleet.environment["TURNFLEET_FRONT"] = "discord"
     done = turnfleet.run_alone("up", "--workers", "1")
     assert done.returncode == Exit.BAD_INPUT
-    assert "TURNFLEET_FRONT=telepathy" in done.stderr
+    assert "TURNFLEET_FRONT=discord needs TURNFLEET_DISCORD_TOKEN" in done.stderr
     assert "gateway cannot start" in done.stderr
 
 

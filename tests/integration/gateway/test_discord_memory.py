@@ -18,7 +18,7 @@ from shared.edges.redis import connect
 from shared.history import Remembered
 from shared.keys import Keys
 from shared.segments import TurnDone
-from shared.turns import TurnRequest
+from shared.turns import Front, TurnRequest
 from shared.wire import decode_turn_request
 from tests.support.discord import connected, running_discord
 from tests.support.gateway import segment_of
@@ -69,7 +69,7 @@ async def test_a_conversation_is_remembered_over_a_restart_of_the_gateway(redis,
         settings = Settings(
             redis_url=server.url,
             data_dir=str(tmp_path),
-            front="discord",
+            front=Front.DISCORD,
             discord_token=discord.token,
             discord_rest_url=discord.rest_url,
         )

@@ -89,7 +89,7 @@ async def test_discord_replies_do_not_wait_for_memory(redis, server, tmp_path: P
         settings = Settings(
             redis_url=server.url,
             data_dir=str(tmp_path),
-            front="discord",
+            front=Front.DISCORD,
             discord_token=discord.token,
             discord_rest_url=discord.rest_url,
         )

@@ -17,6 +17,7 @@ from shared.edges.redis import connect
 from shared.errors import ConfigError
 from shared.keys import Keys
 from shared.segments import TurnDone
+from shared.turns import Front
 from tests.support.discord import running_discord
 from tests.support.gateway import segment_of
 from tests.support.servers import RedisServer, running_server
@@ -51,7 +52,7 @@ async def test_one_gateway_serves_both_fronts_and_stops_in_order(server, tmp_pat
         settings = Settings(
             redis_url=server.url,
             data_dir=str(tmp_path),
-            front="discord",
+            front=Front.DISCORD,
             discord_token=discord.token,
             discord_rest_url=discord.rest_url,
         )
@@ -84,7 +85,7 @@ async def test_replies_for_a_discord_that_is_switched_off_wait(server, tmp_path:
             both = Settings(
                 redis_url=server.url,
                 data_dir=str(tmp_path),
-                front="discord",
+                front=Front.DISCORD,
                 discord_token=discord.token,
                 discord_rest_url=discord.rest_url,
             )
@@ -124,7 +125,7 @@ async def test_a_gateway_that_comes_back_types_for_who_waits(server, tmp_path: P
         settings = Settings(
             redis_url=server.url,
             data_dir=str(tmp_path),
-            front="discord",
+            front=Front.DISCORD,
             discord_token=discord.token,
             discord_rest_url=discord.rest_url,
             drain_s=0.1,
@@ -151,7 +152,7 @@ async def test_a_token_that_is_refused_later_ends_the_process(server, tmp_path: 
         settings = Settings(
             redis_url=server.url,
             data_dir=str(tmp_path),
-            front="discord",
+            front=Front.DISCORD,
             discord_token=discord.token,
             discord_rest_url=discord.rest_url,
         )

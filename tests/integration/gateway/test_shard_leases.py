@@ -14,12 +14,12 @@ from gateway.edges.shard_leases import (
     KnownPlaces,
     RedisShards,
     Session,
-    wanted_shards,
 )
 from shared.edges.shards import shard_rows
 from shared.errors import ConfigError
 from shared.keys import Keys
 from shared.lifetimes import SESSION_TTL_MS
+from shared.setting_rules import wanted_shards
 from tests.support.servers import RedisServer, flavors, running_server
 
 KEYS = Keys()

@@ -24,7 +24,25 @@ CASES = {
         "its place is elsewhere",
         "[limits]",
     ),
-    "a setting of a wrong type": ("slots = 50", 'slots = ¦"many"', "TURNFLEET_SLOTS", "docs/"),
+    "a setting of a wrong type": (
+        "slots = 50",
+        'slots = ¦"many"',
+        "expected a whole number",
+        "without quotes",
+    ),
+    "a setting that is no word of its list": (
+        "slots = 50",
+        'crash_policy = ¦"foo"',
+        "enum value 'foo'",
+        "supersede or notice",
+    ),
+    "a setting out of bounds": ("slots = 50", "slots = ¦0", "a whole number", "at least 1"),
+    "a setting that cannot be read": (
+        "slots = 50",
+        'health_listen = ¦"foo"',
+        "no address to listen at",
+        "host:port",
+    ),
     "a table that is none": (
         "[deployment]",
         "¦[deploy]",

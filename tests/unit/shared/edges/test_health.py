@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from shared.edges.health import Answer, address_of, json_answer, serving, verdict
+from shared.edges.health import Answer, json_answer, serving, verdict
 from shared.errors import ConfigError
+from shared.setting_rules import address_of
 
 LOCAL = "127.0.0.1:0"
 
