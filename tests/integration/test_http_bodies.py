@@ -223,7 +223,7 @@ async def test_a_body_that_was_packed_all_the_same_is_unpacked_as_it_comes(encod
 
 
 async def test_a_bomb_unfolds_no_further_than_the_bound():
-    bomb = zlib.compress(b"x" * (16 * MAX_BODY_BYTES))
+    bomb = zlib.compress(b"x" * (2 * MAX_BODY_BYTES))
 
     async def handler(_reader, writer):
         writer.write(HEAD + b"content-encoding: deflate\r\n\r\n" + bomb)

@@ -27,6 +27,7 @@ from worker.edges.echo import EchoMask, masked, secrets_in
 from worker.edges.guard import Guard
 from worker.edges.http1 import Body, Connection
 from worker.edges.network import EndpointNotAllowed, GuardedBackend, Resolve, resolve
+from worker.normalize.sse import MAX_RESPONSE_BYTES
 from worker.providers.requests import HttpRequest
 
 CONNECT_TIMEOUT_S = 10.0
@@ -35,8 +36,15 @@ MAX_ERROR_BODY_BYTES = 64 * 1024
 """What is read of an answer that is no stream: more than any provider's error body."""
 ERROR_BODY_TIMEOUT_S = 10.0
 """Reading it takes as long as connecting at most: an endpoint may send it drop by drop for ever."""
-MAX_BODY_BYTES = 8 * 1024 * 1024
-"""Of one stream. The longest answers of models, framed as events, stay below 4 MiB."""
+MAX_BODY_BYTES = MAX_RESPONSE_BYTES
+"""Of one stream: what the rooms read of it, four pictures and a long text."""
+PLAIN_BODY_BYTES = 8 * 1024 * 1024
+"""Of one stream, whatever others read. The longest answers of models in text, framed as events,
+stay below 4 MiB."""
+LARGE_BODIES_BYTES = MAX_BODY_BYTES - PLAIN_BODY_BYTES
+"""Of all streams of the process beyond that, together: a body takes twice its size until its reply
+is shown, and a worker has 512 MiB (k8s/base/worker.yaml). One that is as long as it may be, or ten
+of several pictures; a further one is refused."""
 KEEPALIVE_CONNECTIONS = 100
 """Idle ones that are kept: as many as a worker has slots by default."""
 
@@ -56,12 +64,23 @@ _FAILURES: Final = (
 _log = logging.getLogger(__name__)
 
 
+class LargeBodies:
+    """What the streams of one client may read beyond `PLAIN_BODY_BYTES` each, together."""
+
+    __slots__ = ("left_bytes",)
+
+    def __init__(self) -> None:
+        self.left_bytes = LARGE_BODIES_BYTES
+
+
 class HttpResponse:
     """An answer whose headers have arrived."""
 
     __slots__ = (
         "_body",
         "_error_body_timeout_s",
+        "_large",
+        "_large_bytes",
         "_mask",
         "_secrets",
         "_size",
@@ -71,12 +90,18 @@ class HttpResponse:
     )
 
     def __init__(
-        self, response: httpx.Response, secrets: tuple[bytes, ...], error_body_timeout_s: float
+        self,
+        response: httpx.Response,
+        secrets: tuple[bytes, ...],
+        error_body_timeout_s: float,
+        large: LargeBodies | None = None,
     ) -> None:
         self._body: Body = response.extensions["body"]
         self._unzip = _unzip(response.headers.get("content-encoding", ""))
         self._mask = EchoMask(secrets)
         self._size = 0
+        self._large = large or LargeBodies()
+        self._large_bytes = 0  # that this one has taken of it
         self._secrets = secrets
         self._error_body_timeout_s = error_body_timeout_s
         self.status = response.status_code
@@ -94,8 +119,8 @@ class HttpResponse:
             Nothing (`b""`) where it was interrupted, or what came is not to be told yet.
 
         Raises:
-            EndpointError: the connection broke, or the body is longer than any answer
-                (`BodyTooLarge`).
+            EndpointError: the connection broke, or the body is longer than any answer, or than
+                the other streams leave room for (`BodyTooLarge`).
         """
         try:
             data = await self._body.more()
@@ -106,9 +131,21 @@ class HttpResponse:
         if data is None:
             return self._mask.flush() or None
         self._size += len(data)
-        if self._size > MAX_BODY_BYTES:
-            raise EndpointError("BodyTooLarge")
+        if self._size > PLAIN_BODY_BYTES:
+            self._take_room()
         return self._mask.feed(data)
+
+    def let_go(self) -> None:
+        """Leaves to other streams what this one took of the room for large bodies."""
+        self._large.left_bytes += self._large_bytes
+        self._large_bytes = 0
+
+    def _take_room(self) -> None:
+        more = self._size - PLAIN_BODY_BYTES - self._large_bytes
+        if self._size > MAX_BODY_BYTES or more > self._large.left_bytes:
+            raise EndpointError("BodyTooLarge")
+        self._large.left_bytes -= more
+        self._large_bytes += more
 
     def interrupt(self) -> None:
         """Lets `more`, now or next time, return at once."""
@@ -130,16 +167,18 @@ class HttpResponse:
                     size += len(data)
                     if size >= MAX_ERROR_BODY_BYTES:
                         break
-        except (*_FAILURES, TimeoutError):
+        except (*_FAILURES, EndpointError, TimeoutError):
             pass
         return masked(b"".join(parts), self._secrets)[:MAX_ERROR_BODY_BYTES]
 
     def _unzipped(self, data: bytes, unzip: "zlib._Decompress") -> bytes:
         try:
-            # One byte more than allowed tells that it is too much; a bomb unfolds no further.
-            return unzip.decompress(data, MAX_BODY_BYTES + 1 - self._size)
+            found = unzip.decompress(data, PLAIN_BODY_BYTES)
         except zlib.error as exc:
             raise httpx.DecodingError(str(exc)) from exc
+        if len(found) == PLAIN_BODY_BYTES:  # so much out of one read: it unfolds no further
+            raise EndpointError("BodyTooLarge")
+        return found
 
 
 def _unzip(encoding: str) -> "zlib._Decompress | None":
@@ -215,7 +254,7 @@ class HttpEdge:
         error_body_timeout_s: how long the body of an error is read.
     """
 
-    __slots__ = ("_backend", "_client", "_error_body_timeout_s")
+    __slots__ = ("_backend", "_client", "_error_body_timeout_s", "_large")
 
     def __init__(
         self,
@@ -228,6 +267,7 @@ class HttpEdge:
     ) -> None:
         self._backend = GuardedBackend(guard or Guard(), resolver)
         self._error_body_timeout_s = error_body_timeout_s
+        self._large = LargeBodies()
         trusted = tls or httpx.create_ssl_context(trust_env=False)
         trusted.set_alpn_protocols(["http/1.1"])
         self._client = httpx.AsyncClient(
@@ -262,9 +302,13 @@ class HttpEdge:
             raise EndpointError(type(exc).__name__) from exc
         except _FAILURES as exc:
             raise EndpointError(_name_of(exc)) from exc
+        answer = HttpResponse(
+            response, secrets_in(request.headers), self._error_body_timeout_s, self._large
+        )
         try:
-            yield HttpResponse(response, secrets_in(request.headers), self._error_body_timeout_s)
+            yield answer
         finally:
+            answer.let_go()
             await response.aclose()
 
     @property

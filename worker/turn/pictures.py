@@ -16,12 +16,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from shared.messages import ContentBlock, OpaqueBlock
+from worker.normalize.sse import MAX_LINE_BYTES
 
 MAX_PICTURES = 4
 """Of one answer. They pass through Redis, and a channel has no use for more at once."""
-MAX_PICTURE_BYTES = 8 * 1024 * 1024
-"""Discord takes 10 MiB with a message (developer docs, reference, uploading files); a gateway holds
-it in memory once."""
+MAX_PICTURE_BYTES = MAX_LINE_BYTES // 4 * 3
+"""What a line of a provider's stream holds in base64. Discord takes 10 MiB with a message
+(developer docs, reference, uploading files); Redis holds it for half an hour, a gateway once."""
 
 _FORMATS: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "png"),
@@ -46,8 +47,10 @@ def pictures_of(content: Sequence[ContentBlock]) -> list[Picture]:
     """
     found: dict[str, Picture] = {}
     for text in _encoded(content):
+        if len(found) == MAX_PICTURES:
+            break
         picture = _picture(text, len(found) + 1)
-        if picture is not None and len(found) < MAX_PICTURES:
+        if picture is not None:
             found.setdefault(picture.id, picture)
     return list(found.values())
 
@@ -68,14 +71,14 @@ def _encoded(content: Sequence[ContentBlock]) -> Iterable[str]:
 
 
 def _picture(text: str, number: int) -> Picture | None:
-    if len(text) * 3 // 4 > MAX_PICTURE_BYTES:
+    if len(text) > MAX_LINE_BYTES:
         return None
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return None
     extension = _extension(data)
-    if extension is None:
+    if extension is None or len(data) > MAX_PICTURE_BYTES:
         return None
     name = f"picture-{number}.{extension}"
     return Picture(id=hashlib.blake2b(data, digest_size=16).hexdigest(), name=name, data=data)

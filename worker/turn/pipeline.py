@@ -7,8 +7,9 @@ An attempt has one round, or, where the model calls tools, several: each answer 
 a chunk processor of its own, and the segments of all of them count on in one buffer.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from shared.causes import Cause
 from shared.messages import Message, ToolCallBlock
 from shared.recording import Asked, Carried, Dropped, Entry, Received, Ticked
 from shared.secrets import Secret
@@ -24,6 +25,7 @@ from worker.chunks.types import (
     TextChunk,
     Thought,
 )
+from worker.failures.classify import error_of
 from worker.normalize.events import Done, StreamEvent
 from worker.normalize.normalizer import StreamNormalizer
 from worker.providers.quirks import is_custom, resolve
@@ -34,6 +36,13 @@ from worker.segments.cleaning import Cleaning
 from worker.turn.pictures import Picture, pictures_of
 from worker.turn.sources import Source, sources_line, sources_of
 from worker.turn.words import PLAIN_WORDS, Words
+
+MAX_SAID_CHARS = 4 * 1024 * 1024
+"""Of text and reasoning of an attempt: twice the longest reply that a model can give. All of it is
+held until the turn ends, in several forms; a response may be far longer, for its pictures."""
+MAX_ANSWERS_BYTES = 32 * 1024 * 1024
+"""Of an attempt's answers, as they came, while tools run for them: the next request sends again
+what they held, and vendors take no more (Anthropic: 32 MB; docs, errors, request size limits)."""
 
 Rooms = Callable[[], tuple[StreamNormalizer, ChunkProcessor]]
 """Makes the first two rooms for one answer."""
@@ -49,7 +58,9 @@ class Pipeline:
     """
 
     __slots__ = (
+        "_came_bytes",
         "_done",
+        "_kept_chars",
         "_make_rooms",
         "_normalizer",
         "_processor",
@@ -75,6 +86,8 @@ class Pipeline:
         self.events_seen = 0
         self.observe: Callable[[StreamEvent | ProcessedChunk], None] | None = None
         self._said_chars = 0  # of the rounds before this one
+        self._kept_chars = 0  # text and reasoning of all rounds
+        self._came_bytes = 0  # of all rounds
         self.next_round()
 
     @property
@@ -162,6 +175,7 @@ class Pipeline:
 
     def feed(self, data: bytes) -> list[Segment]:
         """Takes bytes of the response body, cut anywhere."""
+        self._came_bytes += len(data)
         return self._absorb(self._normalizer.feed(data))
 
     def tick(self, now_s: float) -> list[Segment]:
@@ -177,6 +191,8 @@ class Pipeline:
         """
         segments = self._absorb(self._normalizer.flush())
         segments.extend(self._deliver(self._processor.flush()))
+        if self.goes_on and self._came_bytes > MAX_ANSWERS_BYTES:
+            self._end_at(f"the rounds of the reply are longer than {MAX_ANSWERS_BYTES} bytes")
         if self._done is not None:
             self._sources += sources_of(self._done.content, self._normalizer.meta.grounding)
         if self.goes_on:
@@ -237,23 +253,40 @@ class Pipeline:
     def _deliver(self, chunks: Iterable[ProcessedChunk]) -> list[Segment]:
         segments: list[Segment] = []
         for chunk in chunks:
+            if self.end is not None:
+                break  # a reply that the speaker guard ended is whole, whatever follows
             if self.observe is not None:
                 self.observe(chunk)
             if chunk.thoughts:
-                self.thoughts.extend(chunk.thoughts)
+                self._keep_thoughts(chunk.thoughts)
             match chunk:
                 case TextChunk():
-                    if chunk.content and self.end is None:
-                        segments.extend(self.buffer.feed(chunk.content))
-                        if self.buffer.stopped:
-                            self._end_early()
+                    if chunk.content:
+                        segments.extend(self._show_text(chunk.content))
                 case FunctionCallChunk():
-                    if self.end is None:
-                        self.calls.append(chunk.call)
+                    self.calls.append(chunk.call)
                 case DoneChunk() | ErrorChunk():
-                    # A reply that the speaker guard ended is whole, however its stream was left.
-                    self.end = self.end or chunk
+                    self.end = chunk
         return segments
+
+    def _show_text(self, text: str) -> list[Segment]:
+        self._kept_chars += len(text)
+        segments = self.buffer.feed(text)
+        if self.buffer.stopped:
+            self._end_early()
+        elif self._kept_chars > MAX_SAID_CHARS:
+            self._end_at(_TOO_LONG)
+        return segments
+
+    def _keep_thoughts(self, thoughts: Sequence[Thought]) -> None:
+        self._kept_chars += sum(len(thought.content) for thought in thoughts)
+        self.thoughts.extend(thoughts)
+        if self._kept_chars > MAX_SAID_CHARS:
+            self._end_at(_TOO_LONG)
+
+    def _end_at(self, limit: str) -> None:
+        """Ends the reply at a limit of ours."""
+        self.end = ErrorChunk(error=error_of(Cause.LIMIT_EXCEEDED, message=limit))
 
     def _end_early(self) -> None:
         """Ends the reply where the model began to speak for somebody else: the rest is not read.
@@ -331,4 +364,5 @@ def _block_of(call: FunctionCall) -> ToolCallBlock:
 
 
 _STOP_WORDS = frozenset(StopReason)
+_TOO_LONG = f"the text and the reasoning of a reply are longer than {MAX_SAID_CHARS} characters"
 _UNKNOWN = StopReason.UNKNOWN

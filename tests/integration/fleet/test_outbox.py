@@ -18,6 +18,7 @@ from tests.support.servers import RedisServer
 from tests.support.turns import admit_and_claim, claim_one, out_entries, segment, turn
 from worker.edges.fleet.lease import Lease
 from worker.edges.outbox import Outbox
+from worker.turn.pictures import MAX_PICTURE_BYTES, MAX_PICTURES
 
 OUTCOME = TurnOutcome(state=TurnState.DONE, segments=0)
 
@@ -265,6 +266,15 @@ async def test_a_picture_waits_for_the_gateway_that_fetches_it(
         assert not await outbox.keep_picture("p2", b"png")
     finally:
         await client.config_set("maxmemory", "0")
+
+
+async def test_as_many_and_as_large_pictures_as_there_may_be_are_kept(
+    outbox: Outbox, queue: TurnQueue
+):
+    for number in range(MAX_PICTURES):
+        data = bytes([number]) * MAX_PICTURE_BYTES
+        assert await outbox.keep_picture(f"p{number}", data)
+        assert await GatewayFleet(queue).picture(f"p{number}") == data
 
 
 @pytest.mark.parametrize("is_last", [True, False], ids=["at the end", "in the middle"])

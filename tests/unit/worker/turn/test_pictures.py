@@ -7,14 +7,19 @@ from collections.abc import Mapping
 import pytest
 
 from shared.messages import ContentBlock, OpaqueBlock, TextBlock
+from shared.recording import MAX_RECORDING_BYTES
 from shared.segments import SegmentKind, TurnDone
 from shared.turns import Api, StopReason, Target, TurnState
 from tests.support.tool_case import ToolCase
 from tests.support.turn_ports import BREAK, ScriptedResponse
+from worker.edges.http import MAX_BODY_BYTES
+from worker.normalize.sse import MAX_LINE_BYTES, MAX_RESPONSE_BYTES
 from worker.turn.pictures import MAX_PICTURE_BYTES, MAX_PICTURES, pictures_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 JPG = b"\xff\xd8\xff\xe0" + bytes(40)
+LONG_TEXT_BYTES = 100_000 * 300
+"""Tokens that a model can give, in the envelope that each has."""
 WEBP = b"RIFF\x04\x00\x00\x00WEBPVP8 "
 
 
@@ -58,7 +63,11 @@ READ = {
         [],
     ),
     "no object at all": ([OpaqueBlock(provider="google", raw=[1])], []),
-    "too large": ([inline(encoded(PNG + bytes(MAX_PICTURE_BYTES)))], []),
+    "as large as a line holds": (
+        [inline(encoded(PNG.ljust(MAX_PICTURE_BYTES, b"\0")))],
+        ["picture-1.png"],
+    ),
+    "too large": ([inline(encoded(PNG.ljust(MAX_PICTURE_BYTES + 1, b"\0")))], []),
 }
 
 
@@ -69,7 +78,17 @@ def test_what_is_a_picture(content: list[ContentBlock], names: list[str]):
 
 def test_only_some_pictures_of_an_answer_are_shown():
     content = [inline(encoded(PNG + bytes([n]))) for n in range(MAX_PICTURES + 2)]
-    assert len(pictures_of(content)) == MAX_PICTURES
+    assert len(pictures_of(content[:MAX_PICTURES])) == MAX_PICTURES
+    assert pictures_of(content) == pictures_of(content[:MAX_PICTURES])
+
+
+def test_what_the_limits_let_through_fits_into_the_next_one():
+    """A picture into a line, four of them and a long text into a body, and that into the rooms."""
+    assert len(encoded(bytes(MAX_PICTURE_BYTES))) == MAX_LINE_BYTES
+    assert MAX_PICTURES * MAX_LINE_BYTES <= MAX_RESPONSE_BYTES - LONG_TEXT_BYTES
+    assert MAX_BODY_BYTES == MAX_RESPONSE_BYTES
+    assert MAX_PICTURE_BYTES < 10 * 1024 * 1024 - 64 * 1024  # Discord's request, with its JSON
+    assert MAX_RECORDING_BYTES < MAX_PICTURE_BYTES  # a recording leaves out what is in the middle
 
 
 def google(*parts: Mapping[str, object], finish: str | None = "STOP") -> ScriptedResponse:
