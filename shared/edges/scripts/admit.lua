@@ -1,9 +1,10 @@
 #!lua
 -- Admits a turn: its record, its place in its lane, a wake token. Once per turn id.
 --
--- A follow-up may `replace` what the same user has in the lane: turns that wait end as cancelled,
--- the running one is stopped. It may take in (`merge`) the turn that waits last: that one ends as
--- cancelled, and its place is the follow-up's. Both in this one step, so that nothing is between.
+-- A follow-up may `replace` what the same user has in the lane: turns that wait, after a crash too,
+-- end as cancelled, the running one is stopped. It may take in (`merge`) the turn that waits last:
+-- that one ends as cancelled, and its place is the follow-up's. Both in this one step, so that
+-- nothing is between.
 --
 -- KEYS: turn record, mark of the turn id, arq job
 -- ARGV: prefix, policy, turn id, guild (fairness key), lane, provider key, out stream,
@@ -23,7 +24,7 @@ local mark = redis.call('GET', KEYS[2])
 if mark then return mark == nonce and 'accepted' or 'duplicate' end
 
 local taken_in = ARGV[14] == 'merge' and ARGV[15] or nil
-local replaced = {}
+local replaced, stopped = {}, nil
 if taken_in then
   local m = redis.call('HMGET', turn_key(taken_in), 'state', 'attempt', 'request')
   local is_last = redis.call('LINDEX', lane_key(lane, s), -1) == taken_in
@@ -32,6 +33,14 @@ if taken_in then
 elseif ARGV[14] == 'replace' then
   for _, other in ipairs(redis.call('LRANGE', lane_key(lane, s), 0, -1)) do
     if redis.call('HGET', turn_key(other), 'user') == user then replaced[#replaced + 1] = other end
+  end
+  -- Whoever locks the lane runs, or waits after a crash: its worker is dead, and hears no stop.
+  local locks = redis.call('HGET', RUN_LANE, lane)
+  local m = locks and redis.call('HMGET', turn_key(locks), 'user', 'state')
+  if m and m[1] == user and m[2] == 'queued' then
+    replaced[#replaced + 1] = locks
+  elseif m and m[1] == user then
+    stopped = locks
   end
 end
 local fewer = taken_in and 1 or #replaced
@@ -59,10 +68,7 @@ if taken_in then
   return 'accepted'
 end
 for _, other in ipairs(replaced) do withdraw(other, now, 'cancelled', POLICY.replaced) end
-local runs = redis.call('HGET', RUN_LANE, lane)
-if ARGV[14] == 'replace' and runs and redis.call('HGET', turn_key(runs), 'user') == user then
-  stop_running(runs, 'replaced')
-end
+if stopped then stop_running(stopped, 'replaced') end
 if wait_ms > 0 then
   redis.call('HSET', KEYS[1], 'held', 'later')
   redis.call('ZADD', DELAY, now + wait_ms, tid)

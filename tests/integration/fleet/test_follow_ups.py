@@ -7,13 +7,21 @@ import msgspec
 import pytest
 
 from gateway.edges.store import GatewayFleet
-from shared.edges.queue import Admission, TurnQueue
+from shared.edges.overview import Overview
+from shared.edges.queue import Admission, GivenBack, TurnQueue
 from shared.edges.redis import within
 from shared.messages import Message, Role
 from shared.segments import MERGED, REPLACED, WITHDRAWN, TurnDone
 from shared.turns import FollowUp, Target, TurnRequest, TurnState
 from shared.wire import decode_turn_request
-from tests.support.turns import claim_one, out_entries, segment, turn, with_policy
+from tests.support.turns import (
+    claim_one,
+    lease_ended,
+    out_entries,
+    segment,
+    turn,
+    with_policy,
+)
 
 OTHER = Target(provider="other", model="m")
 
@@ -88,6 +96,49 @@ async def test_a_replaced_turn_whose_worker_dies_ends_as_replaced(
     await queue.reap()
     assert await ends(queue) == {"a1": (TurnState.CANCELLED, (REPLACED,))}
     assert (await claim_one(queue)).token.turn_id == "a2"
+
+
+async def crashed(queue: TurnQueue, request: TurnRequest) -> TurnQueue:
+    """A queue in which the turn lost its worker, and waits with its lane locked."""
+    slow = with_policy(queue, crash_delays_ms=(5_000,))
+    await slow.admit(request)
+    token = (await claim_one(slow)).token
+    await slow.append(token, 1, segment(token, 1))
+    await lease_ended(slow)
+    assert await slow.reap() == [(request.turn_id, GivenBack.QUEUED)]
+    return slow
+
+
+async def test_a_replaced_turn_that_waits_after_a_crash_does_not_run_again(
+    brief_leases: TurnQueue,
+):
+    queue = await crashed(brief_leases, replacing("a1"))
+    await queue.admit(replacing("a2"))
+    assert await ends(queue) == {"a1": (TurnState.CANCELLED, (REPLACED,))}
+    assert await within(queue.redis.zcard(queue.keys.delayed)) == 0
+    assert await within(queue.redis.hgetall(queue.keys.depth)) == {b"7": b"1"}
+    assert not await within(queue.redis.exists(queue.keys.control("w1")))
+    assert (await claim_one(queue)).token.turn_id == "a2"  # and it does not wait for the delay
+    assert await Overview(queue).audit() == []
+
+
+async def test_a_turn_that_waits_after_a_crash_makes_room_for_what_replaces_it(
+    brief_leases: TurnQueue,
+):
+    queue = with_policy(await crashed(brief_leases, replacing("a1")), guild_depth=1)
+    assert await queue.admit(replacing("b1", user=2)) is Admission.GUILD_FULL
+    assert await queue.admit(replacing("a2")) is Admission.ACCEPTED
+    assert await ends(queue) == {"a1": (TurnState.CANCELLED, (REPLACED,))}
+
+
+async def test_somebody_elses_turn_that_waits_after_a_crash_is_left_alone(
+    brief_leases: TurnQueue,
+):
+    queue = await crashed(brief_leases, replacing("b1", user=2))
+    await queue.admit(replacing("a1"))
+    assert await ends(queue) == {}
+    await queue.redis.zadd(queue.keys.delayed, {"b1": 1})
+    assert (await claim_one(queue)).token.turn_id == "b1"
 
 
 async def test_a_turn_without_its_prompt_whose_worker_dies_ends_without_a_word(
