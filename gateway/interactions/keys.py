@@ -27,7 +27,6 @@ KEY: Final = "key"
 ENDPOINT: Final = "endpoint"
 PROVIDER: Final = "provider"
 SCOPE: Final = "scope"
-ME: Final = "me"
 SERVER: Final = "server"
 MAX_ENDPOINT_CHARS: Final = 200
 

@@ -7,7 +7,6 @@ them in the database. Boxes of credentials stay boxes: nothing here opens one.
 import base64
 import re
 from collections.abc import Mapping
-from typing import Final
 
 import msgspec
 from redis.asyncio import Redis
@@ -20,8 +19,6 @@ Place = tuple[str, str]
 """A key, and a field or member of it ('' where it has none)."""
 Value = tuple[str, str]
 """The key's kind, and the value in base64; of a list, all of it as JSON; of a member, its score."""
-
-_MANY: Final = frozenset({"hash", "zset"})
 
 
 def durable(keys: Keys) -> tuple[str, ...]:

@@ -84,11 +84,6 @@ class EmbeddedServer:
         """The server's process, when this object started it."""
         return self._process.pid if self._process else None
 
-    @property
-    def is_owner(self) -> bool:
-        """Whether this object started the server that it uses."""
-        return self._process is not None
-
     def is_alive(self) -> bool:
         """Whether the server answers."""
         return bool(self._socket) and _answers(self._socket)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from shared.segments import MAX_SEGMENT_CHARS, DeliveryMode, Segment, SegmentKind
 from tests.support import discord_markdown
 from tests.support.markdown_texts import document, wild
-from tests.support.segmenting import MODES, Run, in_pieces
-from worker.segments.limits import Limits
+from tests.support.segmenting import MODES, Run, in_pieces, limits_for
 from worker.text.graphemes import utf16_units
 from worker.text.lexicon import is_visible
 
@@ -85,7 +84,7 @@ def test_nothing_is_lost_doubled_or_reordered(text: str, mode: DeliveryMode):
 @example("👩‍👩‍👧" * 9, DeliveryMode.PARAGRAPH, 8)
 def test_a_message_of_any_size_makes_progress(text: str, mode: DeliveryMode, body: int):
     text = text.lower().translate(GREEK)
-    run = Run([text], mode, limits=Limits.for_body(body))
+    run = Run([text], mode, limits=limits_for(body))
     check_complete(text, run.segments)
     assert all(len(segment.text) <= body + 60 for segment in run.messages)
 

@@ -9,6 +9,19 @@ from worker.segments.limits import Limits
 MODES = tuple(DeliveryMode)
 
 
+def limits_for(body: int) -> Limits:
+    """The usual proportions for messages of another size."""
+    usual = Limits()
+    return Limits(
+        body=body,
+        soft=max(body * usual.soft // usual.body, 1),
+        window=max(body * usual.window // usual.body, 1),
+        back=max(body * usual.back // usual.body, 1),
+        hold=max(body * usual.hold // usual.body, 1),
+        rest=body * 8,
+    )
+
+
 class Run:
     """The room after a whole reply: its segments, and what it kept."""
 

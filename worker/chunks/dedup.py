@@ -8,8 +8,6 @@ what it is about.
 Overlaps are not cut everywhere: that deletes refrains, table rules and repeated code.
 """
 
-from enum import StrEnum
-
 from worker.chunks.pieces import HoldTimer
 
 MIN_SNAPSHOT_CHARS = 20
@@ -18,20 +16,11 @@ beginnings are repeated by laughter and by lists."""
 MIN_SEAM_CHARS = 16
 """An overlap below this is a coincidence of common words."""
 SEAM_TAIL_CHARS = 4096
-"""How far back a provider repeats itself after a reconnect; more would be a snapshot."""
+"""How far back a provider repeats itself after a tool call; more would be a snapshot."""
 MAX_REMEMBERED_CHARS = 256 * 1024
 """A text this long that came in true deltas will not turn cumulative."""
 HOLD_S = 1.5
 """A delta that may be a snapshot waits this long for the next one."""
-
-
-class Deduplication(StrEnum):
-    """Which repetitions are taken out."""
-
-    OFF = "off"
-    SEAM = "seam"
-    SNAPSHOT = "snapshot"
-    """Snapshots, and seams too."""
 
 
 class Deduplicator:
@@ -41,9 +30,7 @@ class Deduplicator:
     text. `tick` and `flush` make it text.
     """
 
-    def __init__(self, mode: Deduplication = Deduplication.SNAPSHOT) -> None:
-        self._sees_snapshots = mode is Deduplication.SNAPSHOT
-        self._sees_seams = mode is not Deduplication.OFF
+    def __init__(self) -> None:
         self._parts: list[str] = []
         self._size = 0  # characters said so far
         self._deltas = 0  # in how many deltas they came
@@ -55,8 +42,8 @@ class Deduplicator:
         self.dropped_chars = 0
 
     def arm_seam(self) -> None:
-        """The next delta follows a reconnect or a tool call: it may repeat the tail."""
-        self._at_seam = self._sees_seams
+        """The next delta follows a tool call: it may repeat the tail."""
+        self._at_seam = True
 
     def feed(self, delta: str) -> str:
         """Takes one delta and returns what is new, a released hold included."""
@@ -84,7 +71,7 @@ class Deduplicator:
         return self._new_part(pending, 0) if pending else ""
 
     def _fresh(self, delta: str) -> str:
-        if self._sees_snapshots and 0 < self._size <= len(delta) and self._extends(delta):
+        if 0 < self._size <= len(delta) and self._extends(delta):
             is_certain = self._is_cumulative or self._size >= MIN_SNAPSHOT_CHARS
             if len(delta) == self._size:
                 if self._is_cumulative or (is_certain and self._deltas > 1):

@@ -19,7 +19,7 @@ from shared.failures import ProviderError, ProviderFault
 from shared.messages import ToolCallBlock
 from shared.secrets import Secret
 from shared.turns import StopReason, ToolSpec
-from worker.chunks.dedup import Deduplication, Deduplicator
+from worker.chunks.dedup import Deduplicator
 from worker.chunks.diagnostics import ChunkDiagnostics
 from worker.chunks.pieces import Called, Piece, Reasoned, Visible
 from worker.chunks.spill_guard import SpillGuard
@@ -63,13 +63,10 @@ class ChunkProcessor:
         provider, model: of the target, for classification and the kind of thoughts.
         tools: the exposed tools.
         verbatim_tools: look for calls in the prose (custom endpoints, flagged models).
-        deduplication: which repetitions are taken out.
-        seam: the stream continues one that broke; its first delta may repeat the tail.
         thoughts: what reasoning is at this provider; None lets the provider decide.
         custom_endpoint: the target is an endpoint that a user configured.
         meta: gives the normalizer's side data, which is whole after its terminal event.
         secrets: what this attempt sent, kept out of error messages.
-        debug: put the guards' counts on the last chunk also where nothing was found.
     """
 
     def __init__(
@@ -79,13 +76,10 @@ class ChunkProcessor:
         model: str,
         tools: Iterable[ToolSpec] = (),
         verbatim_tools: bool = False,
-        deduplication: Deduplication = Deduplication.SNAPSHOT,
-        seam: bool = False,
         thoughts: ThoughtKind | None = None,
         custom_endpoint: bool = False,
         meta: Callable[[], Meta] = Meta,
         secrets: Iterable[Secret | str] = (),
-        debug: bool = False,
     ) -> None:
         specs = tuple(tools)
         summarizes = provider in SUMMARIZING_PROVIDERS
@@ -93,9 +87,8 @@ class ChunkProcessor:
         self._custom_endpoint = custom_endpoint
         self._meta = meta
         self._secrets = tuple(secrets)
-        self._debug = debug
         self._kind = thoughts or (ThoughtKind.SUMMARY if summarizes else ThoughtKind.RAW)
-        self._dedup = Deduplicator(deduplication)
+        self._dedup = Deduplicator()
         self._tags = ThinkTagStripper([spec.name for spec in specs] if verbatim_tools else ())
         self._spill = SpillGuard()
         self._prose = VerbatimCallParser(specs) if verbatim_tools and specs else None
@@ -108,8 +101,6 @@ class ChunkProcessor:
         self._has_reasoning = False
         self._is_over = False
         self._is_flushed = False
-        if seam:
-            self._dedup.arm_seam()
 
     @property
     def diagnostics(self) -> ChunkDiagnostics:
@@ -122,10 +113,6 @@ class ChunkProcessor:
             spilled_chars=self._spill.stripped_chars,
             prose_calls=len(self._called),
         )
-
-    def arm_seam(self) -> None:
-        """The next text follows a reconnect: what it repeats of the tail is taken out."""
-        self._dedup.arm_seam()
 
     def feed(self, event: StreamEvent) -> list[ProcessedChunk]:
         """Takes one event and returns the chunks that are certain.
@@ -357,7 +344,7 @@ class ChunkProcessor:
         found = self.diagnostics.found()
         if meta.skipped:
             found["skipped_events"] = meta.skipped
-        if found or self._debug:
+        if found:
             metadata["diagnostics"] = found
         return metadata
 

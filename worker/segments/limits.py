@@ -50,24 +50,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     rest: int = 15_000
     """A file or table takes so many: 60,000 bytes at four bytes each, below 64 KiB."""
 
-    @classmethod
-    def for_body(cls, body: int) -> "Limits":
-        """The usual proportions for a smaller message.
-
-        Raises:
-            ValueError: less than one character fits.
-        """
-        if body < 1:
-            raise ValueError(f"a message must hold at least one character, not {body}")
-        return cls(
-            body=body,
-            soft=max(body * 10 // 19, 1),
-            window=max(body * 12 // 19, 1),
-            back=max(body * 7 // 19, 1),
-            hold=max(body * 9 // 19, 1),
-            rest=body * 8,
-        )
-
 
 CHAT = Limits()
 

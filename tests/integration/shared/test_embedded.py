@@ -51,7 +51,7 @@ def test_any_directory_name_works(tmp_path: Path, binary: Path, name: str):
     with EmbeddedServer(tmp_path / name, binary=binary) as server, client_of(server) as client:
         client.set("key", "value")
         assert (tmp_path / name / "redis" / "appendonlydir").is_dir()
-        assert server.is_owner
+        assert server.pid is not None
 
 
 async def test_any_run_time_directory_works(
@@ -125,7 +125,7 @@ def test_a_stopped_server_leaves_only_its_data(tmp_path: Path, binary: Path):
 def test_a_second_launcher_uses_the_running_server(embedded: EmbeddedServer, tmp_path: Path):
     second = EmbeddedServer(tmp_path)
     second.start()
-    assert not second.is_owner
+    assert second.pid is None
     assert second.url == embedded.url
     second.stop()
     assert embedded.is_alive()
@@ -138,7 +138,7 @@ def test_launchers_at_the_same_time_get_one_server(tmp_path: Path, binary: Path)
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(server.is_owner for server in servers) == 1
+    assert sum(server.pid is not None for server in servers) == 1
     assert len({server.url for server in servers}) == 1
     assert all(server.is_alive() for server in servers)
     for server in servers:
@@ -170,7 +170,7 @@ def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path, binary
         assert time.monotonic() < deadline
         time.sleep(0.02)
     with EmbeddedServer(tmp_path, binary=binary) as server:
-        assert server.is_owner
+        assert server.pid is not None
 
 
 def _state(pid: int) -> str:
@@ -187,7 +187,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path, binary: Path):
     server = EmbeddedServer(tmp_path, binary=binary)
     with pytest.raises(StoreUnavailable, match=r"does not start: .*manifest"):
         server.start()
-    assert not server.is_owner
+    assert server.pid is None
 
 
 def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path):

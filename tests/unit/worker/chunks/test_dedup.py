@@ -9,7 +9,6 @@ from worker.chunks.dedup import (
     MAX_REMEMBERED_CHARS,
     MIN_SEAM_CHARS,
     SEAM_TAIL_CHARS,
-    Deduplication,
     Deduplicator,
     is_periodic,
     longest_overlap,
@@ -19,8 +18,8 @@ LONG = "The bridge over the river is closed. "
 SEAM = "crossed the old stone bridge"
 
 
-def said(deltas: list[str], mode: Deduplication = Deduplication.SNAPSHOT) -> str:
-    dedup = Deduplicator(mode)
+def said(deltas: list[str]) -> str:
+    dedup = Deduplicator()
     return "".join(map(dedup.feed, deltas)) + dedup.flush()
 
 
@@ -45,13 +44,8 @@ def test_snapshots(deltas, text):
     assert said(deltas) == text
 
 
-@pytest.mark.parametrize("mode", [Deduplication.OFF, Deduplication.SEAM])
-def test_snapshots_are_text_where_nobody_looks_for_them(mode):
-    assert said([LONG, LONG + "x"], mode) == LONG + LONG + "x"
-
-
-def at_seam(tail: str, delta: str, mode: Deduplication = Deduplication.SEAM) -> str:
-    dedup = Deduplicator(mode)
+def at_seam(tail: str, delta: str) -> str:
+    dedup = Deduplicator()
     dedup.feed(tail)
     dedup.arm_seam()
     return dedup.feed(delta)
@@ -74,20 +68,18 @@ def test_an_overlap_at_a_seam(tail, delta, new):
 
 
 def test_the_tail_is_bounded():
-    assert at_seam(SEAM + "z" * SEAM_TAIL_CHARS, SEAM + "z" * SEAM_TAIL_CHARS + "!")[0] == "c"
+    assert (
+        at_seam("We " + SEAM + "z" * SEAM_TAIL_CHARS, SEAM + "z" * SEAM_TAIL_CHARS + "!")[0] == "c"
+    )
 
 
 def test_a_seam_is_looked_for_once():
-    dedup = Deduplicator(Deduplication.SEAM)
-    dedup.feed(SEAM)
+    dedup = Deduplicator()
+    dedup.feed("We " + SEAM)
     assert dedup.feed(SEAM + " x") == SEAM + " x"
     dedup.arm_seam()
     assert dedup.feed("other") == "other"
     assert dedup.feed("other and on") == "other and on"
-
-
-def test_nothing_is_armed_where_it_is_off():
-    assert at_seam("We " + SEAM, SEAM + " at dawn", Deduplication.OFF) == SEAM + " at dawn"
 
 
 def test_what_was_dropped_is_counted():

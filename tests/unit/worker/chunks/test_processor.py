@@ -7,7 +7,6 @@ import pytest
 from shared.messages import ArgumentState, TextBlock, ToolCallBlock
 from shared.turns import StopReason
 from tests.support.chunks import Said, say, tool
-from worker.chunks.dedup import Deduplication
 from worker.chunks.processor import ChunkProcessor
 from worker.chunks.types import (
     DoneChunk,
@@ -268,18 +267,8 @@ def test_after_a_call_the_text_may_repeat_its_tail():
     assert said.metadata["diagnostics"] == {"dropped_chars": 18}
 
 
-def test_a_seam_is_armed_by_the_driver_or_from_the_start():
-    processor = ChunkProcessor(provider="p", model="m")
-    processor.feed(text("We crossed the bridge"))
-    processor.arm_seam()
-    assert processor.feed(text("crossed the bridge at dawn")) == [TextChunk(content=" at dawn")]
-    assert run(text("Hi"), done(), seam=True).text == "Hi"
-
-
-def test_deduplication_can_be_off():
-    deltas: list[StreamEvent] = [text("x" * 30), text("x" * 30 + "y"), done()]
-    assert run(*deltas).text == "x" * 30 + "y"
-    assert run(*deltas, deduplication=Deduplication.OFF).text == "x" * 60 + "y"
+def test_a_text_that_comes_whole_once_more_is_said_once():
+    assert run(text("x" * 30), text("x" * 30 + "y"), done()).text == "x" * 30 + "y"
 
 
 def test_an_orphan_closer_takes_back_what_later_guards_hold():
@@ -301,8 +290,8 @@ def test_an_orphan_closer_leaves_alone_what_was_held_before_the_last_block():
     assert (said.text, said.thoughts) == ("rob", "a")
 
 
-def test_debug_shows_counts_where_nothing_was_found():
-    assert run(text("Hi"), done(), debug=True).metadata["diagnostics"] == {}
+def test_diagnostics_are_there_where_something_was_found():
+    assert "diagnostics" not in run(text("Hi"), done()).metadata
     meta = Meta(skipped=2)
     assert run(text("Hi"), done(), meta=meta).metadata["diagnostics"] == {"skipped_events": 2}
 

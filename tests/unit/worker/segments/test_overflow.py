@@ -3,8 +3,7 @@
 import pytest
 
 from shared.segments import MAX_SEGMENT_CHARS, DeliveryMode
-from tests.support.segmenting import Run, in_pieces, texts
-from worker.segments.limits import Limits
+from tests.support.segmenting import Run, in_pieces, limits_for, texts
 from worker.text.graphemes import utf16_units
 
 L = DeliveryMode.LINE
@@ -153,14 +152,8 @@ def test_text_in_front_of_a_hold_is_cut_not_the_hold():
     assert [held in part for part in found].count(True) == 1
 
 
-def test_limits_keep_their_proportions():
-    assert Limits.for_body(1900) == Limits(rest=15_200)
-    with pytest.raises(ValueError, match="at least one character"):
-        Limits.for_body(0)
-
-
 def test_a_message_of_one_character_makes_progress():
-    run = Run(["ab 👩‍👩‍👧 `c` **d** ```e f```"], L, limits=Limits.for_body(1))
+    run = Run(["ab 👩‍👩‍👧 `c` **d** ```e f```"], L, limits=limits_for(1))
     assert [text for text in run.texts if text.strip("`\n") in set("ab")] == ["a", "b"]
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from shared.segments import MAX_SEGMENT_CHARS, DeliveryMode
 from tests.support import discord_markdown
-from tests.support.segmenting import Run, texts
-from worker.segments.limits import Limits
+from tests.support.segmenting import Run, limits_for, texts
 
 L, P = DeliveryMode.LINE, DeliveryMode.PARAGRAPH
 LINES = "".join(f"value_{at} = compute({at})\n" for at in range(300))
@@ -77,7 +76,7 @@ def test_10_no_character_is_torn():
 
 
 def test_11_a_limit_below_a_character_still_ends():
-    run = Run(["👨‍👩‍👧‍👦" * 3], P, limits=Limits.for_body(1))
+    run = Run(["👨‍👩‍👧‍👦" * 3], P, limits=limits_for(1))
     assert "".join(run.texts).count("👨") == 3
 
 
