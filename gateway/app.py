@@ -9,17 +9,17 @@ bot; `front = discord` serves Discord beside it.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import secrets
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Final
 
 import msgspec
-from redis.asyncio import Redis
 
 from gateway.changes import Changes
 from gateway.edges.admissions import KeyedAdmissions
@@ -31,7 +31,6 @@ from gateway.edges.metering import MeteredAdmissions, measure_discord
 from gateway.edges.neighbours import Neighbours
 from gateway.edges.pace import Pace
 from gateway.edges.waiting import Waiting
-from gateway.front import ChannelFront
 from gateway.intake import Intake
 from gateway.inward import Inward
 from gateway.notices import Notices
@@ -39,7 +38,7 @@ from gateway.outward import Outward, Shared
 from gateway.recall import Recall
 from gateway.telling import Regrets, Teller
 from gateway.typist import Typist
-from shared.config import Settings, data_dir
+from shared.config import data_dir
 from shared.configuration.loading import Loaded
 from shared.edges.choices import ChoicesStore, LiveChoices
 from shared.edges.credentials import CredentialStore
@@ -68,20 +67,21 @@ BEAT_S: Final = 2.0
 BLOCKING_CONNECTIONS: Final = 8
 """Blocking reads beside one per partition: prompts, and room for one that is being replaced."""
 
+Run = Callable[[], Coroutine[None, None, None]]
+"""What runs until it is cancelled."""
+
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gateway is made of."""
+    """What a gateway is made of, each part once."""
 
-    settings: Settings
+    shared: Shared
     live: LiveConfiguration
-    keys: Keys
-    redis: Redis
-    blocking: Redis
-    queue: TurnQueue
-    reporter: Reporter
-    notices: Notices
-    process_id: str
-    metrics: Metrics
+    waiting: Waiting
+    outward: Outward
+    inward: Inward
+    recall: Recall
+    departures: Departures
+    neighbours: Neighbours
 
 
 async def serve(
@@ -94,78 +94,79 @@ async def serve(
     Raises:
         ConfigError, StoreUnavailable, StoreUnsafe: it cannot start, or Discord refuses the token.
     """
-    settings = loaded.settings
     async with _parts(loaded, environ) as parts:
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             # Not where loops have no signals, and not beside the main thread.
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, parts.live.ask)
-        waiting = Waiting(parts.queue, load_texts(), tell=parts.reporter.report)
-        typist = Typist(waiting)
-        outward = _outward(parts, typist)
-        fronts = outward.fronts
-        recall = _recall(parts, outward, typist)
+        fronts = parts.outward.fronts
         logger.info(
             "gateway.started",
             extra=fields(
-                process_id=parts.process_id,
-                partitions=settings.partitions,
+                process_id=parts.shared.process_id,
+                partitions=parts.shared.settings.partitions,
                 fronts=[front.value for front in fronts],
             ),
         )
         try:
-            checkup = Checkup(parts.redis, stop)
-            paths = _paths(checkup, parts, outward)
-            async with (
-                asyncio.TaskGroup() as group,
-                outward.running(),
-                typist.running(),
-                serving(settings.health_listen, paths),
-            ):
-                around = outward.surroundings()
-                background = [
-                    group.create_task(parts.reporter.run(), name="reporter"),
-                    group.create_task(_beat(parts), name="beat"),
-                    group.create_task(parts.live.run(), name="configuration"),
-                    group.create_task(recall.run(), name="recall"),
-                    group.create_task(checkup.run(), name="checkup"),
-                ]
-                background.append(
-                    group.create_task(_departures(parts, outward, recall).run(), name="departures")
-                )
-                if Front.DISCORD in fronts:
-                    neighbours = _neighbours(parts, outward, recall)
-                    background.append(group.create_task(neighbours.run(), name="neighbours"))
-                takers = [
-                    group.create_task(_take(parts, front, recall, outward, typist), name="intake")
-                    for front in fronts.values()
-                ]
-                for front in fronts.values():
-                    is_local = not isinstance(front, DiscordFront)
-                    for left in await waiting.left_behind(is_local=is_local):
-                        typist.adopt(front, left)
-                deliverers = [
-                    group.create_task(
-                        outward.partition(number, around).run(stop, drain_s=settings.drain_s),
-                        name=f"partition {number}",
-                    )
-                    for number in range(settings.partitions)
-                ]
-                await stop.wait()
-                logger.info("gateway.draining")
-                for task in takers:
-                    task.cancel()  # a prompt in hand is not handled, and comes again
-                await asyncio.wait(takers)
-                for front in fronts.values():
-                    await front.leave()  # another gateway hears what is said from here on
-                await asyncio.wait(deliverers)
-                for task in background:
-                    task.cancel()
+            await _run(parts, stop)
         except* ConfigError as refused:
             raise ConfigError(str(_first(refused))) from refused
         finally:
             for front in fronts.values():
                 await front.close()
     logger.info("gateway.stopped")
+
+
+async def _run(parts: Parts, stop: asyncio.Event) -> None:
+    """Takes prompts and delivers until `stop`, then drains; cancelled, it does not drain."""
+    settings, outward, fronts = parts.shared.settings, parts.outward, parts.outward.fronts
+    checkup = Checkup(parts.shared.redis, stop)
+    async with (
+        asyncio.TaskGroup() as group,
+        outward.running(),
+        parts.shared.typist.running(),
+        serving(settings.health_listen, _paths(checkup, parts)),
+    ):
+        around = outward.surroundings()
+        background = [
+            group.create_task(run(), name=name) for name, run in _background(parts, checkup).items()
+        ]
+        takers = [group.create_task(_take(parts, name), name="intake") for name in fronts]
+        for name, front in fronts.items():
+            for left in await parts.waiting.left_behind(is_local=name is Front.LOCAL):
+                parts.shared.typist.adopt(front, left)
+        deliverers = [
+            group.create_task(
+                outward.partition(number, around).run(stop, drain_s=settings.drain_s),
+                name=f"partition {number}",
+            )
+            for number in range(settings.partitions)
+        ]
+        await stop.wait()
+        logger.info("gateway.draining")
+        for task in takers:
+            task.cancel()  # a prompt in hand is not handled, and comes again
+        await asyncio.wait(takers)
+        for front in fronts.values():
+            await front.leave()  # another gateway hears what is said from here on
+        await asyncio.wait(deliverers)
+        for task in background:
+            task.cancel()
+
+
+def _background(parts: Parts, checkup: Checkup) -> dict[str, Run]:
+    """What runs beside intake and delivery, until both have ended."""
+    runs: dict[str, Run] = {
+        "reporter": parts.shared.reporter.run,
+        "beat": functools.partial(_beat, parts),
+        "configuration": parts.live.run,
+        "recall": parts.recall.run,
+        "checkup": checkup.run,
+        "departures": parts.departures.run,
+    }
+    if Front.DISCORD in parts.outward.fronts:
+        runs["neighbours"] = parts.neighbours.run
+    return runs
 
 
 @contextlib.asynccontextmanager
@@ -196,18 +197,23 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
             stream_sender(redis, keys), spool, secrets=own, on_report=count_report(metrics)
         )
         try:
-            yield Parts(
+            texts = load_texts()
+            waiting = Waiting(queue, texts, tell=reporter.report)
+            shared = Shared(
                 settings=settings,
-                live=live,
                 keys=keys,
                 redis=redis,
                 blocking=blocking,
                 queue=queue,
                 reporter=reporter,
-                notices=Notices(load_texts()),
-                process_id=process_id,
+                texts=texts,
+                notices=Notices(texts),
+                memory=ChannelMemory(ChannelHistory(redis, keys)),
                 metrics=metrics,
+                process_id=process_id,
+                typist=Typist(waiting),
             )
+            yield _composed(shared, live, waiting)
         finally:
             reporter.close()
     finally:
@@ -215,7 +221,48 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
         await redis.aclose()
 
 
-def _paths(checkup: Checkup, parts: Parts, outward: Outward) -> dict[str, Path]:
+def _composed(shared: Shared, live: LiveConfiguration, waiting: Waiting) -> Parts:
+    """The parts that need no end, from those that do. Raises `ConfigError`."""
+    redis, keys, queue = shared.redis, shared.keys, shared.queue
+    outward, records = Outward(shared), TurnRecords(redis, keys)
+    recall = _recall(shared, outward, records)
+    changes = Changes(recall, outward.fleet, outward.channels, outward.clock.now_s)
+    forgetter = Forgetter(redis, keys, queue, leaves=OPERATORS)
+    store = ChoicesStore(redis, keys)
+    return Parts(
+        shared=shared,
+        live=live,
+        waiting=waiting,
+        outward=outward,
+        inward=Inward(
+            queue=queue,
+            records=records,
+            store=store,
+            choices=LiveChoices(store, live.loaded),
+            pace=Pace(redis, keys, live.loaded),
+            texts=shared.texts,
+            loaded=live.loaded,
+        ),
+        recall=recall,
+        departures=Departures(changes.heed, forgetter, tell=shared.reporter.report),
+        neighbours=Neighbours(redis, keys, shared.process_id, changes.heed),
+    )
+
+
+def _recall(shared: Shared, outward: Outward, records: TurnRecords) -> Recall:
+    """Admissions: they outlive a server's memory, know whose key a turn runs on, are counted."""
+    metered = MeteredAdmissions(shared.queue.admit, shared.metrics)
+    credentials = CredentialStore(shared.redis, shared.keys)
+    keyed = KeyedAdmissions(metered.admit, credentials, shared.redis, shared.keys)
+    tellers = {
+        name: Teller(front, outward.budget_of(name), asyncio.sleep)
+        for name, front in outward.fronts.items()
+    }
+    regrets = Regrets(tellers, shared.notices, shared.typist, records)
+    return Recall(keyed.admit, outward.fleet, regrets.tell)
+
+
+def _paths(checkup: Checkup, parts: Parts) -> dict[str, Path]:
     """What the health server shows."""
 
     async def healthz() -> Answer:
@@ -229,116 +276,59 @@ def _paths(checkup: Checkup, parts: Parts, outward: Outward) -> dict[str, Path]:
         metrics.set(DISCORD_LOAD, outward.budget_of(Front.DISCORD).load)
         measure_discord(outward.fronts.get(Front.DISCORD), metrics, outward.refusals.count)
 
-    metrics, wait_ms = parts.metrics, parts.queue.policy.wait_ms
-    cell = CellGauges(metrics, parts.redis, parts.keys, wait_ms)
-    own = OwnGauges(metrics, parts.reporter, data_dir(parts.settings) / "spool")
+    shared, outward, metrics = parts.shared, parts.outward, parts.shared.metrics
+    cell = CellGauges(metrics, shared.redis, shared.keys, shared.queue.policy.wait_ms)
+    own = OwnGauges(metrics, shared.reporter, data_dir(shared.settings) / "spool")
     return {
         "/healthz": healthz,
         "/readyz": readyz,
         "/metrics": metrics_path(metrics, look, own.look, cell.look),
-        "/scale": scale_path(TurnRecords(parts.redis, parts.keys)),
+        "/scale": scale_path(parts.inward.records),
     }
 
 
-def _outward(parts: Parts, typist: Typist) -> Outward:
-    return Outward(
-        Shared(
-            settings=parts.settings,
-            keys=parts.keys,
-            redis=parts.redis,
-            blocking=parts.blocking,
-            queue=parts.queue,
-            reporter=parts.reporter,
-            notices=parts.notices,
-            metrics=parts.metrics,
-            process_id=parts.process_id,
-            typist=typist,
-        )
-    )
-
-
-def _recall(parts: Parts, outward: Outward, typist: Typist) -> Recall:
-    """Admissions that outlive a server's memory."""
-    tellers = {
-        name: Teller(front, outward.budget_for(front), asyncio.sleep)
-        for name, front in outward.fronts.items()
-    }
-    regrets = Regrets(tellers, parts.notices, typist, TurnRecords(parts.redis, parts.keys))
-    return Recall(_keyed(parts).admit, outward.fleet, regrets.tell)
-
-
-def _departures(parts: Parts, outward: Outward, recall: Recall) -> Departures:
-    """What changes in Discord means, the month after which a guild is forgotten included."""
-    forgetter = Forgetter(parts.redis, parts.keys, parts.queue, leaves=OPERATORS)
-    return Departures(_changes(outward, recall).heed, forgetter, tell=parts.reporter.report)
-
-
-def _neighbours(parts: Parts, outward: Outward, recall: Recall) -> Neighbours:
-    """The other gateways of the bot, which hear of other guilds."""
-    heed = _changes(outward, recall).heed
-    return Neighbours(parts.redis, parts.keys, parts.process_id, heed)
-
-
-def _changes(outward: Outward, recall: Recall) -> Changes:
-    return Changes(recall, outward.fleet, outward.channels, outward.clock.now_s)
-
-
-async def _take(
-    parts: Parts, front: ChannelFront, recall: Recall, outward: Outward, typist: Typist
-) -> None:
-    live = parts.live
-    memory = ChannelMemory(ChannelHistory(parts.redis, parts.keys))
-    heed = memory.heeding(_departures(parts, outward, recall).heed)
-    if isinstance(front, DiscordFront):
-        heed = _neighbours(parts, outward, recall).telling(heed)
+async def _take(parts: Parts, name: Front) -> None:
+    """Takes what comes from a front, until it closes. Cancelled, what is in hand comes again."""
+    shared, outward, inward = parts.shared, parts.outward, parts.inward
+    front = outward.fronts[name]
+    heed = shared.memory.heeding(parts.departures.heed)
+    if name is Front.DISCORD:
+        heed = parts.neighbours.telling(heed)
     intake = Intake(
         front,
-        recall.admit,
-        TurnRecords(parts.redis, parts.keys),
-        typist,
-        parts.notices,
-        LiveChoices(ChoicesStore(parts.redis, parts.keys), live.loaded),
-        Pace(parts.redis, parts.keys, live.loaded),
-        memory,
+        parts.recall.admit,
+        inward.records,
+        shared.typist,
+        shared.notices,
+        inward.choices,
+        inward.pace,
+        shared.memory,
         absorb=outward.echoes.absorb,
         heed=heed,
-        budget=outward.budget_for(front),
+        budget=outward.budget_of(name),
         now_ms=_now_ms,
         sleep=asyncio.sleep,
     )
     if isinstance(front, DiscordFront):
-        front.answer(_inward(parts).desk(intake).take)
+        front.answer(inward.desk(intake).take)
     await front.connect()
     for turn_id, route in await outward.fleet.silent():
-        if (route.front is Front.DISCORD) == isinstance(front, DiscordFront):
-            # Its gateway died, and the sign with it.
-            typist.start(
+        if route.front is name:  # its gateway died, and the sign with it
+            shared.typist.start(
                 turn_id, front, route.channel_id, reply_to=route.reply_to, locale=route.locale
             )
     await intake.run()
 
 
-def _keyed(parts: Parts) -> KeyedAdmissions:
-    """The queue, for turns that are told whose key they run on."""
-    metered = MeteredAdmissions(parts.queue.admit, parts.metrics)
-    store = CredentialStore(parts.redis, parts.keys)
-    return KeyedAdmissions(metered.admit, store, parts.redis, parts.keys)
-
-
-def _inward(parts: Parts) -> Inward:
-    return Inward(queue=parts.queue, texts=load_texts(), loaded=parts.live.loaded)
-
-
 async def _beat(parts: Parts) -> None:
-    records = TurnRecords(parts.redis, parts.keys)
-    started_ms = _now_ms()
+    process_id, started_ms = parts.shared.process_id, _now_ms()
     while True:
-        own = this_process(parts.process_id, "gateway", started_ms=started_ms, now_ms=_now_ms())
+        own = this_process(process_id, "gateway", started_ms=started_ms, now_ms=_now_ms())
         record = msgspec.structs.replace(
             own, config_digest=parts.live.current.digest, config_error=parts.live.error
         )
         try:
-            await records.report_process(record)
+            await parts.inward.records.report_process(record)
         except StoreError:  # whatever it is, deliveries do not hang on this report
             logger.debug("gateway.beat_failed", exc_info=True)
         await asyncio.sleep(BEAT_S)

@@ -38,21 +38,23 @@ class Inward(msgspec.Struct, frozen=True, kw_only=True):
     """What a desk is put together from."""
 
     queue: TurnQueue
+    records: TurnRecords
+    store: ChoicesStore
+    choices: LiveChoices
+    pace: Pace
     texts: Texts
     loaded: Callable[[], Loaded]
 
     def desk(self, intake: Intake) -> Desk:
         """The desk of a front; its questions go to that front's intake."""
-        redis, keys = self.queue.redis, self.queue.keys
-        records = TurnRecords(redis, keys)
-        turns, details = StoredTurns(self.queue, records), StoredDetails(self.queue, records)
-        store = ChoicesStore(redis, keys)
-        choices = LiveChoices(store, self.loaded)
+        redis, keys, store, choices = self.queue.redis, self.queue.keys, self.store, self.choices
+        turns = StoredTurns(self.queue, self.records)
+        details = StoredDetails(self.queue, self.records)
         vault = SealingVault(CredentialStore(redis, keys), sealing_key(self.loaded().settings))
         memory = StoredMemory(self.queue)
         table = entries(
             asking=Asking(intake, details, self.texts),
-            turns=TurnDesk(turns, Entrance(choices, Pace(redis, keys, self.loaded)), self.texts),
+            turns=TurnDesk(turns, Entrance(choices, self.pace), self.texts),
             details=DetailsDesk(details, choices, self.texts),
             keys=KeyDesk(vault, store, self._knows, self.texts, time.time, self._is_open),
             choices=ChoiceDesk(

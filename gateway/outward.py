@@ -18,7 +18,6 @@ from redis.asyncio import Redis
 from gateway.delivery.channels import BlockedChannels
 from gateway.delivery.courier import Courier, Echoes
 from gateway.delivery.partition import PartitionDelivery
-from gateway.delivery.ports import Reporter
 from gateway.delivery.surroundings import Surroundings
 from gateway.edges.budget import RequestBudget, bot_name
 from gateway.edges.channel_memory import ChannelMemory
@@ -38,13 +37,12 @@ from gateway.front import Boundless, Budget, ChannelFront, Voice
 from gateway.notices import Notices
 from gateway.typist import Typist
 from shared.config import Settings, Tables
-from shared.edges.history import ChannelHistory
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
-from shared.edges.reporter import new_report_id
+from shared.edges.reporter import Reporter, new_report_id
 from shared.edges.streams import GroupReader, TailReader
 from shared.errors import ConfigError
-from shared.i18n import load_texts
+from shared.i18n import Texts
 from shared.keys import OPERATORS_GROUP, Keys
 from shared.metrics import Metrics
 from shared.turns import Front, Route
@@ -62,7 +60,9 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     blocking: Redis
     queue: TurnQueue
     reporter: Reporter
+    texts: Texts
     notices: Notices
+    memory: ChannelMemory
     metrics: Metrics
     process_id: str
     typist: Typist
@@ -116,16 +116,11 @@ class Outward:
         """How many requests a front takes."""
         return self._discord_budget if front is Front.DISCORD else Boundless()
 
-    def budget_for(self, front: ChannelFront) -> Budget:
-        """How many requests a front takes."""
-        return self._discord_budget if isinstance(front, DiscordFront) else Boundless()
-
     def surroundings(self) -> Surroundings:
         """What all partitions share."""
         shared = self._shared
         # Replies for a Discord that is switched off wait, like those for one that is away.
         absent = DiscordFront(DiscordOptions(token=""), RedisMarks(shared.redis, shared.keys))
-        memory = ChannelMemory(ChannelHistory(shared.redis, shared.keys))
         couriers = {
             name: Courier(
                 front,
@@ -133,7 +128,7 @@ class Outward:
                 echoes=self.echoes,
                 jitter=lambda: random.uniform(*JITTER),
                 budget=self.budget_of(name),
-                voice_of=memory.voices(self._voices_of(front), front),
+                voice_of=shared.memory.voices(self._voices_of(front), front),
             )
             for name, front in ({Front.DISCORD: absent} | self.fronts).items()
         }
@@ -185,7 +180,7 @@ class Outward:
             group=OPERATORS_GROUP,
             consumer=f"gateway-{socket.gethostname()}",
         )
-        return OperatorsChannel(reader, front, channel_id, load_texts())
+        return OperatorsChannel(reader, front, channel_id, shared.texts)
 
     def _budget(self) -> Budget:
         shared = self._shared
