@@ -1,4 +1,4 @@
-"""Records of turns and processes in Redis: what operators, replay and reports read and keep.
+"""Records of turns and processes in Redis: what intake, operators and replay read and keep.
 
 Comes in: ids and bytes. Goes out: values. Edges, composition roots and ops import it. Nothing here
 moves a turn; `shared.edges.queue` does.
