@@ -32,6 +32,7 @@ from worker.failures.reports import details_of
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
 from worker.turn.continuing import keep_if_cut_off
 from worker.turn.costs import Costs
+from worker.turn.failed import AttemptReports, failed_event
 from worker.turn.gate import Gate
 from worker.turn.outcomes import TurnResult, outcome_of
 from worker.turn.plan import Plan
@@ -48,8 +49,6 @@ from worker.turn.ports import (
     TrafficPort,
 )
 from worker.turn.remarks import remarks
-from worker.turn.reporting import AttemptReports
-from worker.turn.reports import failed_event
 from worker.turn.rounds import Round, dump, load
 from worker.turn.streaming import AttemptStream
 from worker.turn.tool_rounds import ToolLimits, ToolRounds, offered_to
