@@ -16,6 +16,7 @@ from ops.cli.errors_export import export, forget
 from ops.cli.errors_import import import_
 from ops.cli.errors_top import rate, shortened, spikes_, top
 from ops.cli.exits import NotFound
+from ops.cli.narrowing import errors_by
 from ops.cli.output import (
     Output,
     OutputFormat,
@@ -31,7 +32,6 @@ from ops.triage.errors import (
     MAX_ROWS,
     MIN_ID_CHARS,
     ErrorDetail,
-    ErrorFilter,
     ErrorRecord,
     error_detail,
     find_error,
@@ -86,18 +86,18 @@ def list_(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Lists errors that need somebody, the newest first. All filters must match."""
-    wanted = ErrorFilter(
-        since=datetime.now(UTC) - span(since),
+    wanted = errors_by(
+        since=since,
         cause=cause,
         category=category,
-        guild_id=guild,
-        channel_id=channel,
-        user_id=user,
+        guild=guild,
+        channel=channel,
+        user=user,
         provider=provider,
         model=model,
-        key_id=key,
-        worker_id=worker,
-        turn_id=turn,
+        key=key,
+        worker=worker,
+        turn=turn,
         text=text,
         limit=limit,
     )

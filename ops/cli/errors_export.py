@@ -9,7 +9,7 @@ import hashlib
 import secrets
 import sys
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -17,8 +17,9 @@ import msgspec
 import typer
 
 from ops.cli import filters as by
+from ops.cli.narrowing import errors_by
 from ops.cli.output import OutputFormat, print_record, say
-from ops.cli.session import database, span
+from ops.cli.session import database
 from ops.cli.terminal import csv_cell
 from ops.store.engine import Database
 from ops.store.forgetting import forget_guild, forget_user
@@ -56,18 +57,18 @@ def export(
     ] = False,
 ) -> None:
     """Writes every error that matches to stdout, the newest first, with all its facts."""
-    wanted = ErrorFilter(
-        since=datetime.now(UTC) - span(since),
+    wanted = errors_by(
+        since=since,
         cause=cause,
         category=category,
-        guild_id=guild,
-        channel_id=channel,
-        user_id=user,
+        guild=guild,
+        channel=channel,
+        user=user,
         provider=provider,
         model=model,
-        key_id=key,
-        worker_id=worker,
-        turn_id=turn,
+        key=key,
+        worker=worker,
+        turn=turn,
         text=text,
         limit=MAX_ROWS,
     )

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
@@ -17,10 +17,10 @@ import typer
 
 from ops.cli.exits import Exit, NotFound
 from ops.cli.filters import Cause, Channel, Guild, Model, Provider, User
-from ops.cli.narrowing import narrowed
+from ops.cli.narrowing import failed_by, narrowed
 from ops.cli.output import Output, OutputFormat, print_records, progress_bar, say
 from ops.cli.recorded import print_recorded
-from ops.cli.session import Fleet, database, fleet, span
+from ops.cli.session import Fleet, database, fleet
 from ops.replay.attachments import refresher
 from ops.replay.evidence import Evidence, evidence
 from ops.replay.turns import Candidate, Change, FailedFilter, Reason, Replays, admitted
@@ -48,6 +48,12 @@ Replace = Annotated[
     list[str] | None,
     typer.Option("--with", help="model=... or provider=..., for this time.", metavar="NAME=VALUE"),
 ]
+Partial = Annotated[
+    bool, typer.Option(help="Also turns whose channel has seen the beginning of a reply.")
+]
+Anyway = Annotated[
+    bool, typer.Option(help="Also turns whose cause still fails, or whose person moved on.")
+]
 Dry = Annotated[
     bool | None,
     typer.Option("--dry-run/--yes", help="Only show what would be done: the default on a terminal"),
@@ -56,6 +62,9 @@ Recorded = Annotated[
     bool, typer.Option(help="Offline: the recorded bytes of a failed attempt through the rooms.")
 ]
 Diff = Annotated[bool, typer.Option(help="With --recorded: against what the channel shows.")]
+AttemptNumber = Annotated[
+    int | None, typer.Option(min=1, help="With --recorded: this attempt, else the last.")
+]
 
 
 def replay(
@@ -71,20 +80,14 @@ def replay(
     since: Annotated[str | None, typer.Option(metavar="SPAN", help="Failed in the last.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_TURNS, help="How many at most.")] = 100,
     replace: Replace = None,
-    allow_partial: Annotated[
-        bool, typer.Option(help="Also turns whose channel has seen the beginning of a reply.")
-    ] = False,
-    anyway: Annotated[
-        bool, typer.Option(help="Also turns whose cause still fails, or whose person moved on.")
-    ] = False,
+    allow_partial: Partial = False,
+    anyway: Anyway = False,
     rate: Annotated[str, typer.Option(help="How fast: 5/s, 30/m.")] = f"{RATE_PER_S:g}/s",
     dry_run: Dry = None,
     wait: Annotated[bool, typer.Option(help="Wait until the new turns have ended.")] = False,
     recorded: Recorded = False,
     diff: Diff = False,
-    attempt: Annotated[
-        int | None, typer.Option(min=1, help="With --recorded: this attempt, else the last.")
-    ] = None,
+    attempt: AttemptNumber = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Runs failed turns again; each is delivered as a reply to its prompt, once.
@@ -101,13 +104,13 @@ def replay(
         return
     if diff or attempt is not None:
         raise typer.BadParameter("--diff and --attempt belong to --recorded")
-    wanted = FailedFilter(
-        since_ms=_since_ms(since),
+    wanted = failed_by(
+        since=since,
         cause=cause,
-        category=category.value if category else None,
-        guild_id=guild,
-        channel_id=channel,
-        user_id=user,
+        category=category,
+        guild=guild,
+        channel=channel,
+        user=user,
         provider=provider,
         model=model,
         text=text,
@@ -117,21 +120,8 @@ def replay(
     pace_s = _pace_s(rate)
     change = _change(replace, allow_partial=allow_partial, anyway=anyway)
     is_dry = sys.stdout.isatty() if dry_run is None else dry_run
-
-    async def run() -> list[dict[str, object]]:
-        async with fleet() as link:
-            replays = replays_of(link)
-            names, known = list(dict.fromkeys(ids or ())), None
-            if not names:
-                records = await _owed(replays, wanted, limit)
-                names, known = [one.turn_id for one in records], await _evidence(records)
-            seen = [await replays.examine(name, change, known) for name in names]
-            if is_dry:
-                return [_row(one, "would be replayed") for one in seen]
-            rows = await _replayed(replays, seen, pace_s)
-            return await _ended(link, rows) if wait else rows
-
-    rows = asyncio.run(run())
+    again = _again(ids, wanted, change, limit, pace_s=None if is_dry else pace_s, waits=wait)
+    rows = asyncio.run(again)
     print_records(rows, COLUMNS, output, empty="No failed turns match.")
     _conclude(rows, bool(ids), is_dry)
 
@@ -145,6 +135,29 @@ def replays_of(link: Fleet) -> Replays:
         CredentialStore(link.redis, link.keys),
         refresher(link.settings),
     )
+
+
+async def _again(
+    ids: list[str] | None,
+    wanted: FailedFilter,
+    change: Change,
+    limit: int,
+    *,
+    pace_s: float | None,
+    waits: bool,
+) -> list[dict[str, object]]:
+    """Runs again what was named, or what filters choose; without a pace it only says what."""
+    async with fleet() as link:
+        replays = replays_of(link)
+        names, known = list(dict.fromkeys(ids or ())), None
+        if not names:
+            records = await _owed(replays, wanted, limit)
+            names, known = [one.turn_id for one in records], await _evidence(records)
+        seen = [await replays.examine(name, change, known) for name in names]
+        if pace_s is None:
+            return [_row(one, "would be replayed") for one in seen]
+        rows = await _replayed(replays, seen, pace_s)
+        return await _ended(link, rows) if waits else rows
 
 
 async def _owed(replays: Replays, wanted: FailedFilter, limit: int) -> list[TurnRecord]:
@@ -266,13 +279,6 @@ def _change(pairs: list[str] | None, **accepts: bool) -> Change:
             raise typer.BadParameter(f"{pair!r}: write model=... or provider=...")
         values[name] = value
     return msgspec.convert(values | accepts, Change)
-
-
-def _since_ms(text: str | None) -> int:
-    if text is None:
-        return 0
-    ago: timedelta = span(text)
-    return int((datetime.now(UTC) - ago).timestamp() * 1000)
 
 
 def _pace_s(rate: str) -> float:

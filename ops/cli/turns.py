@@ -16,7 +16,7 @@ import typer
 from ops.cli.conversation import Exchange, Waiting, converse, fresh_channel
 from ops.cli.exits import Exit, NotFound
 from ops.cli.filters import Cause, Channel, Guild, Model, Provider, Since, User
-from ops.cli.narrowing import narrowed
+from ops.cli.narrowing import failed_by, narrowed
 from ops.cli.output import (
     Output,
     OutputFormat,
@@ -28,7 +28,7 @@ from ops.cli.output import (
     say_title,
 )
 from ops.cli.recorded import export_
-from ops.cli.session import Fleet, fleet, span
+from ops.cli.session import Fleet, fleet
 from ops.cli.turn_continue import continue_
 from ops.cli.turn_replay import replay, replays_of
 from ops.replay.turns import Change, FailedFilter, Replays
@@ -127,13 +127,13 @@ def list_(
     """Lists the turns that run now, those that wait, or those that failed: expected ones too."""
     if waiting and (failed or replayable):
         raise typer.BadParameter("a turn that waits has not failed: give one of both")
-    wanted = FailedFilter(
-        since_ms=int((datetime.now(UTC) - span(since)).timestamp() * 1000),
+    wanted = failed_by(
+        since=since,
         cause=cause,
-        category=category.value if category else None,
-        guild_id=guild,
-        channel_id=channel,
-        user_id=user,
+        category=category,
+        guild=guild,
+        channel=channel,
+        user=user,
         provider=provider,
         model=model,
         text=text,

@@ -104,24 +104,10 @@ def services_of(
         console_port: where the console listens on loopback; None starts none.
         discord_port: where a fake Discord listens on loopback; None starts none.
     """
-    endpoints = dict(settings.endpoints)
     services = []
-    is_rehearsal = settings.provider == REHEARSAL and REHEARSAL not in endpoints
-    port = _free_port() if is_rehearsal else 0
-    if is_rehearsal:
-        endpoints[REHEARSAL] = f"http://127.0.0.1:{port}"
-    environment = {
-        **os.environ,
-        "TURNFLEET_REDIS_URL": url,
-        "TURNFLEET_ENDPOINTS": msgspec.json.encode(endpoints).decode(),
-    }
-
-    if discord_port is not None:
-        environment |= {
-            "TURNFLEET_FRONT": "discord",
-            "TURNFLEET_DISCORD_TOKEN": TOKEN,
-            "TURNFLEET_DISCORD_REST_URL": f"http://127.0.0.1:{discord_port}/api/v10",
-        }
+    is_rehearsal = settings.provider == REHEARSAL and REHEARSAL not in settings.endpoints
+    port = _free_port() if is_rehearsal else None
+    environment = _environment(settings, url, rehearsal_port=port, discord_port=discord_port)
 
     def service(name: str, *words: str, rank: int, grace_s: float, is_quiet: bool = False) -> None:
         services.append(
@@ -135,7 +121,7 @@ def services_of(
             )
         )
 
-    if is_rehearsal:
+    if port is not None:
         words = ("ops.rehearsal", "--port", str(port))
         service(REHEARSAL, *words, rank=RANK_RECORDER, grace_s=0, is_quiet=True)
     if discord_port is not None:
@@ -150,6 +136,27 @@ def services_of(
         more = ("console", "--port", str(console_port), "--write")
         service(CONSOLE, "ops", *more, rank=RANK_WORKER, grace_s=0, is_quiet=True)
     return services
+
+
+def _environment(
+    settings: Settings, url: str, *, rehearsal_port: int | None, discord_port: int | None
+) -> dict[str, str]:
+    """What all services are told: this process's own, and where everybody is."""
+    endpoints = dict(settings.endpoints)
+    if rehearsal_port is not None:
+        endpoints[REHEARSAL] = f"http://127.0.0.1:{rehearsal_port}"
+    environment = {
+        **os.environ,
+        "TURNFLEET_REDIS_URL": url,
+        "TURNFLEET_ENDPOINTS": msgspec.json.encode(endpoints).decode(),
+    }
+    if discord_port is not None:
+        environment |= {
+            "TURNFLEET_FRONT": "discord",
+            "TURNFLEET_DISCORD_TOKEN": TOKEN,
+            "TURNFLEET_DISCORD_REST_URL": f"http://127.0.0.1:{discord_port}/api/v10",
+        }
+    return environment
 
 
 @contextlib.contextmanager
