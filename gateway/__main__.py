@@ -15,11 +15,10 @@ import uvloop
 from gateway.app import serve
 from shared import at_rest
 from shared.collector import set_apart
-from shared.config import data_dir
 from shared.configuration.loading import Loaded, load
 from shared.edges.reporter import crash_keeper
 from shared.errors import ConfigError, StoreError
-from shared.logs import secrets_of, start_logs, watch_loop
+from shared.logs import start_logs, watch_loop
 
 EXIT_CANNOT_START = 2
 
@@ -30,9 +29,7 @@ def main() -> int:
         loaded = load(os.environ)
         settings = loaded.settings
         at_rest.use(at_rest.keys_of(settings.at_rest_key))
-        keep = crash_keeper(
-            data_dir(settings) / "spool", f"gateway-{os.getpid()}", secrets_of(settings)
-        )
+        keep = crash_keeper(settings, f"gateway-{os.getpid()}")
         logs = start_logs("gateway", settings, on_crash=keep)
     except ConfigError as exc:
         return _refuse(exc)

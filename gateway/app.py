@@ -50,14 +50,13 @@ from shared.edges.metering import CellGauges, OwnGauges, count_report, metrics_p
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
-from shared.edges.reporter import Reporter, stream_sender
-from shared.edges.spool import Spool
+from shared.edges.reporter import reporter_of
+from shared.edges.spool import SPOOL
 from shared.errors import ConfigError, StoreError
 from shared.i18n import load_texts
 from shared.keys import Keys
 from shared.logs import fields
 from shared.metrics import DISCORD_LOAD, LOOP_LAG, Metrics
-from shared.secrets import Secret
 from shared.turns import Front
 
 logger = logging.getLogger(__name__)
@@ -188,14 +187,10 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
     live = LiveConfiguration(environ, loaded, redis, keys)
     queue = TurnQueue(redis, keys, settings)
     live.on_change(lambda changed: queue.follow(changed.settings))
-    own = [Secret(settings.discord_token)] if settings.discord_token else []
     try:
         await check_server(redis, settings.redis_url, allow_unsafe=settings.allow_unsafe_redis)
-        spool = Spool(data_dir(settings) / "spool", process_id)
         metrics = Metrics("gateway")
-        reporter = Reporter(
-            stream_sender(redis, keys), spool, secrets=own, on_report=count_report(metrics)
-        )
+        reporter = reporter_of(settings, redis, keys, process_id, on_report=count_report(metrics))
         try:
             texts = load_texts()
             waiting = Waiting(queue, texts, tell=reporter.report)
@@ -278,7 +273,7 @@ def _paths(checkup: Checkup, parts: Parts) -> dict[str, Path]:
 
     shared, outward, metrics = parts.shared, parts.outward, parts.shared.metrics
     cell = CellGauges(metrics, shared.redis, shared.keys, shared.queue.policy.wait_ms)
-    own = OwnGauges(metrics, shared.reporter, data_dir(shared.settings) / "spool")
+    own = OwnGauges(metrics, shared.reporter, data_dir(shared.settings) / SPOOL)
     return {
         "/healthz": healthz,
         "/readyz": readyz,

@@ -11,13 +11,12 @@ import uvloop
 
 from shared import at_rest
 from shared.collector import set_apart
-from shared.config import data_dir
 from shared.configuration.loading import load
 from shared.edges.reporter import crash_keeper
 from shared.errors import ConfigError, StoreError
-from shared.logs import secrets_of, start_logs
+from shared.logs import start_logs
 from shared.secret_files import with_files
-from worker.app import provider_keys, serve
+from worker.app import serve, server_secrets
 
 EXIT_CANNOT_START = 2
 
@@ -27,10 +26,9 @@ def main() -> int:
     try:
         environ = with_files(os.environ)
         loaded = load(environ)
-        settings, keys = loaded.settings, provider_keys(environ)
+        settings, keys = loaded.settings, server_secrets(loaded, environ)
         at_rest.use(at_rest.keys_of(settings.at_rest_key))
-        secrets = [*keys, *secrets_of(settings)]
-        keep = crash_keeper(data_dir(settings) / "spool", f"worker-{os.getpid()}", secrets)
+        keep = crash_keeper(settings, f"worker-{os.getpid()}", keys)
         logs = start_logs("worker", settings, secrets=keys, on_crash=keep)
     except ConfigError as exc:
         return _refuse(exc)

@@ -31,9 +31,9 @@ from shared.edges.overview import Overview
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect
-from shared.edges.reporter import Reporter, new_report_id, stream_sender, summary_sender
+from shared.edges.reporter import Reporter, new_report_id, reporter_of, summary_sender
 from shared.edges.spending import Spending
-from shared.edges.spool import Spool
+from shared.edges.spool import SPOOL
 from shared.errors import ConfigError
 from shared.i18n import Texts, load_texts
 from shared.keys import Keys
@@ -91,10 +91,15 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def provider_keys(environ: Mapping[str, str]) -> list[Secret]:
-    """The deployment's own provider keys, which no text of this process may show."""
+    """The deployment's own keys of variables, which no text of this process may show."""
     every = {**PROVIDERS, CUSTOM.name: CUSTOM}
     rows = {row.key_env: name for name, row in every.items() if row.key_env}
     return [key for variable in sorted(rows) for key in server_keys(rows[variable], environ)]
+
+
+def server_secrets(loaded: Loaded, environ: Mapping[str, str]) -> list[Secret]:
+    """The same with the keys that the file names by their places: beside those of the settings."""
+    return [*provider_keys(environ), *PlacedKeys(lambda: loaded, environ).every()]
 
 
 async def serve(loaded: Loaded, environ: Mapping[str, str]) -> None:
@@ -149,7 +154,7 @@ def _paths(worker: FleetWorker, stalls: Stalls, parts: Parts) -> dict[str, Path]
         metrics.set(LOOP_LAG, worker.loop_lag_s)
 
     metrics = parts.metrics
-    own = OwnGauges(metrics, parts.reporter, data_dir(parts.settings) / "spool")
+    own = OwnGauges(metrics, parts.reporter, data_dir(parts.settings) / SPOOL)
     return {
         "/healthz": healthz,
         "/readyz": readyz,
@@ -305,15 +310,15 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
     live = LiveConfiguration(environ, loaded, redis, keys)
     queue = TurnQueue(redis, keys, settings)
     follow(live, http, queue)
-    own_keys = [*provider_keys(environ), *PlacedKeys(live.loaded, environ).every()]
     try:
         await check_server(redis, settings.redis_url, allow_unsafe=settings.allow_unsafe_redis)
-        spool = Spool(data_dir(settings) / "spool", worker_id)
         metrics = Metrics("worker")
-        reporter = Reporter(
-            stream_sender(redis, keys),
-            spool,
-            secrets=own_keys,
+        reporter = reporter_of(
+            settings,
+            redis,
+            keys,
+            worker_id,
+            secrets=server_secrets(loaded, environ),
             on_report=count_report(metrics),
         )
         try:

@@ -14,8 +14,8 @@ import typer
 from ops.cli.exits import Exit
 from ops.cli.output import say
 from ops.cli.session import fleet, settings_now
-from shared.setting_rules import address_of
 from shared.edges.records import ProcessRecord
+from shared.setting_rules import address_of
 
 LIMIT_S: Final = 5.0
 """A process that cannot say within this that it is well is not."""

@@ -38,9 +38,9 @@ from shared.edges.health import Answer, Path, serving, verdict
 from shared.edges.metering import OwnGauges, metrics_path
 from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import check_server, connect, within
-from shared.edges.reporter import Reporter, crash_keeper, stream_sender
+from shared.edges.reporter import crash_keeper, reporter_of
 from shared.edges.sentry import Sentry
-from shared.edges.spool import Spool
+from shared.edges.spool import SPOOL
 from shared.edges.streams import GroupReader
 from shared.errors import StoreError, TurnfleetError
 from shared.failures import ErrorReport, Severity
@@ -79,9 +79,7 @@ def recorder() -> None:
     settings = settings_now()
     url = redis_url(settings)
     database_url(settings.database_url, data_dir(settings))
-    keep = crash_keeper(
-        data_dir(settings) / "spool", f"recorder-{os.getpid()}", secrets_of(settings)
-    )
+    keep = crash_keeper(settings, f"recorder-{os.getpid()}")
     logs = start_logs("recorder", settings, on_crash=keep)
     with logs.until_the_end(TurnfleetError, OSError):
         asyncio.run(_run(settings, url))
@@ -106,12 +104,9 @@ async def _run(settings: Settings, url: str) -> None:
         loop.add_signal_handler(number, stop.set)
     async with _parts(settings, url) as parts:
         await check_server(parts.redis, url, allow_unsafe=settings.allow_unsafe_redis)
-        spool = Spool(data_dir(settings) / "spool", parts.process_id)
         metrics = Metrics("recorder")
-        reporter = Reporter(
-            stream_sender(parts.redis, parts.keys), spool, secrets=secrets_of(settings)
-        )
-        own = OwnGauges(metrics, reporter, data_dir(settings) / "spool")
+        reporter = reporter_of(settings, parts.redis, parts.keys, parts.process_id)
+        own = OwnGauges(metrics, reporter, data_dir(settings) / SPOOL)
         recording = _recorder(parts)
         watch_loop(loop, reporter.crashed)
         _log.info("recorder.started", extra=fields(database=parts.database.name))

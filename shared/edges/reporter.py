@@ -22,12 +22,13 @@ import msgspec
 from redis.asyncio import Redis
 
 from shared import __version__
+from shared.config import Settings, data_dir
 from shared.edges.redis import within
-from shared.edges.spool import Spool, lines_of
+from shared.edges.spool import SPOOL, Spool, lines_of
 from shared.errors import StoreUnavailable
 from shared.failures import SNIPPET_CHARS, ErrorReport, Fault, ReportCategory, Severity
 from shared.keys import Keys
-from shared.logs import DIAGNOSTICS, OnCrash, fields
+from shared.logs import DIAGNOSTICS, OnCrash, fields, secrets_of
 from shared.redaction import clean, clip, redact_counted, redact_value
 from shared.secrets import Secret
 from shared.summaries import TurnSummary
@@ -87,7 +88,7 @@ def summary_sender(redis: Redis, keys: Keys) -> Callable[[TurnSummary], Awaitabl
 
 
 class Reporter:
-    """Sends error reports. One per process.
+    """Sends error reports. One per process, which `reporter_of` makes.
 
     Args:
         send: appends a payload to the errors stream, or raises.
@@ -261,15 +262,49 @@ def _all_lines(path: Path) -> list[bytes]:
     return list(lines_of(path))
 
 
-def crash_keeper(directory: Path, name: str, secrets: Iterable[Secret]) -> OnCrash:
+def reporter_of(
+    settings: Settings,
+    redis: Redis,
+    keys: Keys,
+    name: str,
+    *,
+    secrets: Iterable[Secret] = (),
+    on_report: OnReport = _nothing,
+) -> Reporter:
+    """The reporter of a process. No text of it shows a secret of the settings.
+
+    Args:
+        settings: of the process.
+        redis: a client for short commands.
+        keys: of the cell.
+        name: the process's, unique among living ones.
+        secrets: others that it knows, such as provider keys.
+        on_report: as of `Reporter`.
+
+    Raises:
+        ConfigError: the directory of the spool cannot be made.
+    """
+    return Reporter(
+        stream_sender(redis, keys),
+        Spool(data_dir(settings) / SPOOL, name),
+        secrets=[*secrets_of(settings), *secrets],
+        on_report=on_report,
+    )
+
+
+def crash_keeper(settings: Settings, name: str, secrets: Iterable[Secret] = ()) -> OnCrash:
     """Keeps what ended a process, for the next one that starts there and sends it.
 
     Args:
-        directory: of the spool.
-        name: the process's, unique among living ones.
-        secrets: of the process.
+        settings: of the process.
+        name: its own, unique among living ones.
+        secrets: that it knows beside those of the settings.
+
+    Raises:
+        ConfigError: the directory of the spool cannot be made.
     """
-    known = tuple(secrets)
+    directory = data_dir(settings) / SPOOL
+    known = (*secrets_of(settings), *secrets)
 
     def keep(error: BaseException, where: str) -> None:
         reporter = Reporter(_to_nobody, Spool(directory, name), secrets=known)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
+SPOOL: Final = "spool"
+"""The directory of all spools within a deployment's `data_dir`."""
 RING_BYTES: Final = 64 * 1024 * 1024
 """What one process keeps at most: about 25,000 reports, hours of an outage."""
 PART_BYTES: Final = 4 * 1024 * 1024

@@ -48,9 +48,10 @@ class PlacedKeys:
         return [Secret(text) for text in texts]
 
     def every(self) -> list[Secret]:
-        """All keys that the file names now, for who must not show them."""
-        providers = self._loaded().configuration.providers
-        return [key for provider in providers for key in self.of(provider)]
+        """All keys that the file names now, for who must not show them; it logs nothing."""
+        entries = self._loaded().configuration.providers.values()
+        texts = (text for entry in entries for place in entry.keys for text in self._at(place))
+        return [Secret(text) for text in dict.fromkeys(texts)]
 
     def _at(self, place: str) -> list[str]:
         kind, _, name = place.partition(":")
