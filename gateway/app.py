@@ -28,6 +28,7 @@ from gateway.edges.checkup import Checkup
 from gateway.edges.departures import Departures
 from gateway.edges.discord import DiscordFront
 from gateway.edges.metering import MeteredAdmissions, measure_discord
+from gateway.edges.mishaps import event_mishap
 from gateway.edges.neighbours import Neighbours
 from gateway.edges.pace import Pace
 from gateway.edges.waiting import Waiting
@@ -301,6 +302,7 @@ async def _take(parts: Parts, name: Front) -> None:
         absorb=outward.echoes.absorb,
         heed=heed,
         budget=outward.budget_of(name),
+        tell=lambda error, event: shared.reporter.report(event_mishap(error, event)),
         now_ms=_now_ms,
         sleep=asyncio.sleep,
     )

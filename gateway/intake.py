@@ -4,13 +4,17 @@ Comes in: events of a front. Goes out: turn requests, to admission; typing signs
 prompt cannot be taken; echoes, to delivery. `gateway.app` runs one per front.
 
 A prompt is noted as handled only when admission has answered: until then it comes again after a
-crash, and the turn's id, made of the message's, makes one turn of both.
+crash, and the turn's id, made of the message's, makes one turn of both. One that trips over a bug
+would come again for ever and take all others with it: it is reported, answered and noted as
+handled.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from gateway.addressing import is_addressed, text_without_call, turn_id_of
 from gateway.context import PACE_NOTICES, Paced, PacePort, may_speak, place_of, request_of
@@ -19,6 +23,7 @@ from gateway.front import (
     Budget,
     ChannelFront,
     Echo,
+    FrontEvent,
     OutgoingMessage,
     Prompt,
     Unavailable,
@@ -27,6 +32,7 @@ from gateway.notices import (
     AGE_RESTRICTED,
     BUSY,
     EMPTY_PROMPT,
+    FAILED,
     NOT_ALLOWED,
     TOO_LARGE,
     NoticeRates,
@@ -38,15 +44,27 @@ from gateway.steps import nonce_of
 from gateway.telling import INTAKE_CLAIM, NOTICES, Teller
 from gateway.typist import Typist
 from shared.configuration.choices import ChoicesPort, Denial, Settled, Speak, denial
-from shared.errors import RequestTooLarge, StoreFull, StoreUnavailable
+from shared.errors import ConfigError, RequestTooLarge, StoreError, StoreFull, StoreUnavailable
 from shared.turns import Admission
 
 logger = logging.getLogger(__name__)
 
 RETRY_STORE_S: Final = 0.5
 """How often admission is asked again while Redis is away: the prompt waits, it is not lost."""
+REFUSED_TRIES: Final = 10
+"""How often a command is asked again that a server refuses although it is well: it may be a moment
+of its own, such as a change of servers, or this one prompt, which must not stop its channel."""
 BUSY_LOAD: Final = 0.95
 """Above this part of the front's request budget no further turn is taken."""
+
+T = TypeVar("T")
+Tell = Callable[[Exception, FrontEvent], Awaitable[None]]
+"""Reports what an event tripped over; never raises."""
+
+
+async def to_nobody(error: Exception, event: FrontEvent) -> None:
+    """Where nobody reads reports: the line in the log is what is left."""
+    del error, event
 
 
 class Records(Marks, Protocol):
@@ -84,6 +102,7 @@ class Intake:
         absorb: takes echoes of our own messages.
         heed: takes edits, deletions, and places that go away.
         budget: how many requests the front takes.
+        tell: takes reports of events that trip over a bug.
         now_ms: the time in milliseconds.
         sleep: waits.
     """
@@ -102,6 +121,7 @@ class Intake:
         absorb: Callable[[Echo], None],
         heed: Heed,
         budget: Budget | None = None,
+        tell: Tell = to_nobody,
         now_ms: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -116,6 +136,7 @@ class Intake:
         self._absorb = absorb
         self._heed = heed
         self._budget = budget or Boundless()
+        self._tell = tell
         self._now_ms = now_ms
         self._sleep = sleep
         self._teller = Teller(front, self._budget, sleep)
@@ -125,6 +146,9 @@ class Intake:
         """Takes events until the front closes.
 
         Cancelled, it leaves the prompts in hand unhandled; they come again.
+
+        Raises:
+            ConfigError: the front or the store refuses us, whatever was asked.
         """
         async with asyncio.TaskGroup() as answering:
 
@@ -132,17 +156,23 @@ class Intake:
                 notice = await self.take(prompt)
                 if notice is not None:
                     # A channel under a rate limit must not stop the prompts of others.
-                    answering.create_task(self._decline(prompt, notice), name="decline")
+                    answering.create_task(self._say_why(prompt, notice), name="decline")
 
             lanes = PromptLanes(answering, take)
             async for event in self._front.events():
-                if isinstance(event, Echo):
-                    self._absorb(event)
-                elif isinstance(event, Prompt):
+                if isinstance(event, Prompt):
                     await lanes.put(event)
-                else:
-                    await lanes.empty(event.channel_id)  # what it changes was taken by then
-                    await self._heed(event, self._front.bot_id)
+                    continue
+                try:
+                    if isinstance(event, Echo):
+                        self._absorb(event)
+                    else:
+                        await lanes.empty(event.channel_id)  # what it changes was taken by then
+                        await self._heed(event, self._front.bot_id)
+                except ConfigError:
+                    raise
+                except Exception as exc:  # noqa: BLE001 - one event must not end the gateway
+                    await self._tripped(exc, event)
 
     async def take(self, prompt: Prompt) -> str | None:
         """Takes one prompt, however long Redis is away.
@@ -150,31 +180,89 @@ class Intake:
         Returns:
             The key of what must be said instead of an answer; the prompt is handled when it was.
         """
-        await self._memory.seen(prompt)
+        is_meant = False
+        try:
+            await self._remember(prompt)
+            settled = await self._stored(partial(self._settled, prompt))
+            is_meant = settled is not None
+            notice = None
+            if settled is not None:
+                notice = await self._stored(partial(self._notice_or_turn, prompt, settled))
+            if notice is None:
+                await self._stored(partial(self._front.handled, prompt))
+        except ConfigError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one prompt must not end the gateway
+            await self._tripped(exc, prompt)
+            return await self._given_up(prompt, is_meant=is_meant or _is_called(prompt))
+        return notice
+
+    async def _stored(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Asks Redis until it answers. Only for calls that may be repeated, as all here are.
+
+        Raises:
+            StoreError: the server is well and goes on refusing this.
+        """
+        refused = 0
         while True:
             try:
-                notice = await self._notice_or_turn(prompt)
-                if notice is None:
-                    await self._front.handled(prompt)
+                return await call()
             except (StoreUnavailable, StoreFull) as exc:
                 logger.debug("intake.store_waits", extra={"error": str(exc)})
-                await self._sleep(RETRY_STORE_S)
-            else:
-                return notice
+            except StoreError as exc:
+                refused += 1
+                if refused >= REFUSED_TRIES:
+                    raise
+                logger.debug("intake.store_waits", extra={"error": str(exc)})
+            await self._sleep(RETRY_STORE_S)
 
-    async def _notice_or_turn(self, prompt: Prompt) -> str | None:
+    async def _remember(self, prompt: Prompt) -> None:
+        try:
+            await self._memory.seen(prompt)
+        except ConfigError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - the prompt is answered without
+            await self._tripped(exc, prompt)
+
+    async def _given_up(self, prompt: Prompt, *, is_meant: bool) -> str | None:
+        """The notice for who meant the bot, unless a turn was made; without one it is handled.
+
+        Where the store goes on refusing, the prompt stays pending: it comes again, and is not lost.
+        """
+        try:
+            notice = await self._stored(partial(self._once, prompt, FAILED)) if is_meant else None
+            if notice is None:
+                await self._stored(partial(self._front.handled, prompt))
+        except ConfigError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one prompt must not end the gateway
+            _log_left(prompt, exc)
+            if not isinstance(exc, StoreError):
+                with contextlib.suppress(Exception):  # the bug is reported; here is its last chance
+                    await self._front.handled(prompt)
+            return None
+        return notice
+
+    async def _tripped(self, error: Exception, event: FrontEvent) -> None:
+        """Logs and reports a bug. The line has no words of the error: it may quote the prompt."""
+        facts = {"event": type(event).__name__, "error": type(error).__qualname__}
+        logger.error("intake.crashed", extra={**facts, "channel_id": event.channel_id})
+        await self._tell(error, event)
+
+    async def _settled(self, prompt: Prompt) -> Settled | None:
+        """What holds for a prompt; None for what was not said to the bot."""
         is_called = is_addressed(prompt)
         if prompt.from_bot or not (is_called or prompt.text.strip() or prompt.attachments):
             return None
-        place = place_of(prompt)
-        settled = await self._choices.settle(place, turn_id_of(prompt))
-        if not is_called and settled.speak is not Speak.ALWAYS:
-            return None
+        settled = await self._choices.settle(place_of(prompt), turn_id_of(prompt))
+        return settled if is_called or settled.speak is Speak.ALWAYS else None
+
+    async def _notice_or_turn(self, prompt: Prompt, settled: Settled) -> str | None:
         if await self._records.is_blocked(prompt.channel_id):
             return None
-        refused = denial(settled.access, place)
+        refused = denial(settled.access, place_of(prompt))
         if refused is not None:
-            return await self._refused(prompt, refused, is_called=is_called)
+            return await self._refused(prompt, refused, is_called=is_addressed(prompt))
         if not may_speak(settled, prompt):
             return await self._once(prompt, AGE_RESTRICTED)
         text = text_without_call(prompt.text, self._front.bot_id)
@@ -234,6 +322,16 @@ class Intake:
         """The notice, unless the prompt has had it and was found again."""
         return None if await self._records.is_known(turn_id_of(prompt)) else key
 
+    async def _say_why(self, prompt: Prompt, key: str) -> None:
+        """Declines a prompt; where that trips over a bug, it is handled without a word."""
+        try:
+            await self._decline(prompt, key)
+        except ConfigError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one notice must not end the gateway
+            await self._tripped(exc, prompt)
+            await self._declined(prompt)
+
     async def _decline(self, prompt: Prompt, key: str) -> None:
         """Says why a prompt becomes no turn, unless it was said here a moment ago."""
         if not self._rates.may(prompt.channel_id, prompt.user_id, self._now_ms()):
@@ -256,5 +354,18 @@ class Intake:
             # Nonces are forgotten in minutes, and a backfill may find the prompt hours later.
             await self._records.decline(turn_id_of(prompt))
             await self._front.handled(prompt)
-        except (StoreUnavailable, StoreFull):
-            logger.debug("intake.left_pending", extra={"channel_id": prompt.channel_id})
+        except ConfigError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one prompt must not end the gateway
+            _log_left(prompt, exc)
+
+
+def _is_called(prompt: Prompt) -> bool:
+    return is_addressed(prompt) and not prompt.from_bot
+
+
+def _log_left(prompt: Prompt, error: Exception) -> None:
+    """It comes again with the next start or look at what is pending."""
+    is_away = isinstance(error, StoreUnavailable | StoreFull)
+    facts = {"channel_id": prompt.channel_id, "error": type(error).__qualname__}
+    logger.log(logging.DEBUG if is_away else logging.ERROR, "intake.left_pending", extra=facts)

@@ -8,10 +8,14 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
+from gateway.front import FrontEvent, Prompt, PromptEdited
 from shared import __version__
 from shared.causes import Cause
 from shared.edges.reporter import new_report_id
 from shared.failures import ErrorReport, Fault, ReportCategory, Severity
+from shared.quotes import without_quotes
 
 Tell = Callable[[ErrorReport], Awaitable[None]]
 """Takes a report; never raises."""
@@ -53,3 +57,18 @@ def mishap(
         worker_version=__version__,
         metadata=facts,
     )
+
+
+def event_mishap(error: Exception, event: FrontEvent) -> ErrorReport:
+    """A report of an event of a front that tripped over a bug, without what a person wrote."""
+    report = mishap("intake", error, event=type(event).__name__)
+    said = [event.text] if isinstance(event, Prompt | PromptEdited) else []
+    report = msgspec.structs.replace(
+        report,
+        message=without_quotes(report.message, said),
+        stack_trace=without_quotes(report.stack_trace or "", said),
+        channel_id=event.channel_id,
+    )
+    if not isinstance(event, Prompt):
+        return report
+    return msgspec.structs.replace(report, guild_id=event.guild_id, user_id=event.user_id)

@@ -11,13 +11,16 @@ from gateway.__main__ import main
 from gateway.app import serve
 from shared.config import Settings
 from shared.configuration.loading import Loaded
+from shared.configuration.schema import Configuration, Limits
 from shared.edges.local_channel import LocalChannel
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import connect
 from shared.errors import ConfigError
+from shared.i18n import load_texts
 from shared.keys import Keys
 from shared.segments import TurnDone
 from shared.turns import Front
+from shared.wire import decode_report
 from tests.support.discord import running_discord
 from tests.support.gateway import segment_of
 from tests.support.servers import RedisServer, running_server
@@ -71,6 +74,34 @@ async def test_one_gateway_serves_both_fronts_and_stops_in_order(server, tmp_pat
         assert (await local.messages(7))[-1].text == f"answer to l{local_id}"
         assert not discord.sockets.connections
         assert [key for key in await client.keys("*") if b":lead:" in key] == []
+
+
+async def test_a_prompt_that_cannot_be_taken_is_reported_and_the_next_is_answered(
+    server, tmp_path: Path
+):
+    async with aclosing(connect(server.url)) as client:
+        await client.flushall()
+        queue, local = TurnQueue(client, KEYS, Settings()), LocalChannel(client, KEYS)
+        await client.set(KEYS.person(1), "no list of turns, whoever wrote it")
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path))
+        limited = Configuration(limits=Limits(user_depth=3))
+        stop = asyncio.Event()
+        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+            group.create_task(serve(Loaded(settings=settings, configuration=limited), stop))
+            await local.say(7, "never to be taken", user_id=1)
+            other = await local.say(8, "hello", user_id=2)
+            await answer(queue, 1)
+            while len(await local.messages(8)) < 2 or len(await local.messages(7)) < 2:
+                await asyncio.sleep(0.01)
+            while await local.pending_prompts():
+                await asyncio.sleep(0.01)
+            stop.set()
+        assert (await local.messages(8))[-1].text == f"answer to l{other}"
+        assert (await local.messages(7))[-1].text == load_texts().text("notice.failed")
+        ((_, fields),) = await client.xrange(KEYS.errors)
+        report = decode_report(next(iter(fields.values())))
+        assert (report.stage, report.channel_id, report.user_id) == ("intake", 7, 1)
+        assert "StoreError" in report.message
 
 
 async def test_replies_for_a_discord_that_is_switched_off_wait(server, tmp_path: Path):
