@@ -315,7 +315,7 @@ class ChannelFront(Voice, Protocol):
         ...
 
     def events(self) -> AsyncIterator[FrontEvent]:
-        """Prompts and echoes until `close`; duplicates are possible, losses are not."""
+        """Events until `close`; of prompts duplicates are possible, losses are not."""
         ...
 
     async def handled(self, prompt: Prompt) -> None:

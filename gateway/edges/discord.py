@@ -22,6 +22,7 @@ from gateway.asks import Answers, Ask
 from gateway.edges.discord_backfill import MAX_MESSAGES, Marks, Moved
 from gateway.edges.discord_connection import DiscordConnection, DiscordOptions
 from gateway.edges.discord_errors import outcome_of
+from gateway.edges.discord_inbox import MAX_EVENTS
 from gateway.edges.discord_incoming import Incoming
 from gateway.edges.discord_interactions import INTERACTIONS, DiscordAnswers, ask_of
 from gateway.edges.discord_prompts import shown_of
@@ -73,6 +74,7 @@ class DiscordFront:
             messages by whoever sends them.
         on_answer: is told of each answer that Discord gives.
         alive_every_s: how often the mark of life is written.
+        max_events: how many events wait here to be taken.
     """
 
     def __init__(
@@ -84,11 +86,16 @@ class DiscordFront:
         budget: Budget | None = None,
         on_answer: Note | None = None,
         alive_every_s: float = ALIVE_EVERY_S,
+        max_events: int = MAX_EVENTS,
     ) -> None:
         self._budget = budget or Boundless()
         self._alive_every_s = alive_every_s
         self._incoming = Incoming(
-            marks, options.names, bot_id=lambda: self.bot_id, fetch=self._fetch_missed
+            marks,
+            options.names,
+            bot_id=lambda: self.bot_id,
+            fetch=self._fetch_missed,
+            max_events=max_events,
         )
         self._keepers: list[asyncio.Task[None]] = []
         self._connection = DiscordConnection(

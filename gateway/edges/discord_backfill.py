@@ -5,7 +5,7 @@ history must be read, and from where. `gateway.edges.discord` imports it.
 """
 
 import contextlib
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import hikari
 import msgspec
@@ -20,7 +20,7 @@ HORIZON_MS: Final = 12 * 3_600_000
 MAX_CHANNELS: Final = 200
 """Channels read per guild after an outage: some seconds of requests. The latest come first."""
 MAX_MESSAGES: Final = 200
-"""Messages read per channel after an outage."""
+"""Messages read at once, and of a channel after an outage."""
 
 
 class Marks(Protocol):
@@ -47,12 +47,31 @@ class Marks(Protocol):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A channel whose history must be read after an id; `tries` is how often that failed."""
+    """A channel whose history must be read after an id; `tries` is how often that failed.
+
+    With `until` it is read up to that id, however much that is; what follows comes by itself.
+    """
 
     channel_id: int
     guild_id: int | None
     after: int
     tries: int = 0
+    until: int | None = None
+
+    def joined(self, other: Self) -> Self:
+        """Both, of one channel, in one. Where only one has an end, that is the latest."""
+        return msgspec.structs.replace(
+            self,
+            after=min(self.after, other.after),
+            tries=min(self.tries, other.tries),
+            until=max(self.until or 0, other.until or 0) or None,
+        )
+
+    def rest(self, count: int, last: int) -> Self | None:
+        """What is left to read after `count` messages, of which `last` is the latest."""
+        if self.until is None or count < MAX_MESSAGES or last >= self.until:
+            return None
+        return msgspec.structs.replace(self, after=last, tries=0)
 
 
 class Backfill:

@@ -19,6 +19,7 @@ import msgspec
 from gateway.addressing import named
 from gateway.edges.discord_backfill import Backfill, Marks, Moved
 from gateway.edges.discord_changes import change_of
+from gateway.edges.discord_inbox import MAX_EVENTS, Inbox
 from gateway.edges.discord_places import Places
 from gateway.edges.discord_prompts import echo_of, prompt_of
 from gateway.edges.discord_shard import Ledger, Token
@@ -28,8 +29,6 @@ from shared.errors import ConfigError, StoreFull, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-MAX_EVENTS: Final = 10_000
-"""Prompts received and not taken; admission refuses at the same depth."""
 RETRY_STORE_S: Final = 0.5
 """How often a server that is away is asked again."""
 MAX_HANDED_PLACES: Final = 20_000
@@ -66,10 +65,17 @@ class Incoming:
         names: what calls the bot at the beginning of a message.
         bot_id: our own user.
         fetch: reads a channel's history.
+        max_events: how many events wait here to be taken.
     """
 
     def __init__(
-        self, marks: Marks, names: tuple[str, ...], *, bot_id: Callable[[], int], fetch: Fetch
+        self,
+        marks: Marks,
+        names: tuple[str, ...],
+        *,
+        bot_id: Callable[[], int],
+        fetch: Fetch,
+        max_events: int = MAX_EVENTS,
     ) -> None:
         self._marks = marks
         self._names = names
@@ -77,8 +83,7 @@ class Incoming:
         self._fetch = fetch
         self._count = 1
         self._sights: dict[int, _Sight] = {}
-        self._queue: asyncio.Queue[tuple[FrontEvent | Moved, Token] | None]
-        self._queue = asyncio.Queue(MAX_EVENTS)
+        self._inbox = Inbox(max_events)
         self._untaken: dict[int, list[Token]] = {}
         self._refused: ConfigError | None = None
 
@@ -145,20 +150,18 @@ class Incoming:
         Raises:
             ConfigError: Discord ended the connection for good.
         """
-        while (item := await self._queue.get()) is not None:
-            event, token = item
+        while (item := await self._inbox.get()) is not None:
+            event, tokens = item
             if isinstance(event, Moved):
-                found = await self._fetch(event)
-                if isinstance(found, Unavailable) and self._again(event, token, found):
-                    continue
-                for prompt in [] if isinstance(found, Unavailable) else self._missed(event, found):
-                    self._untaken.setdefault(prompt.message_id, []).append(token.again())
-                    yield prompt
-                token.close()
+                rest: Moved | None = event
+                while rest is not None:
+                    prompts, rest = await self._page(rest, tokens)
+                    for prompt in prompts:
+                        yield prompt
             else:
                 yield event
                 if not isinstance(event, Prompt):
-                    token.close()
+                    _close(tokens)
         if self._refused is not None:
             raise self._refused
 
@@ -178,10 +181,7 @@ class Incoming:
     async def end(self, refused: ConfigError | None = None) -> None:
         """Ends `events`, after what came before; with an error, when it shall say why."""
         self._refused = self._refused or refused
-        if refused is not None:
-            await self._queue.put(None)
-        elif not self._queue.full():
-            self._queue.put_nowait(None)
+        self._inbox.end()
 
     async def on_ready(self, event: hikari.ShardReadyEvent) -> None:
         """A session began. Direct messages go to the first shard, and no event lists them."""
@@ -199,7 +199,7 @@ class Incoming:
             except (StoreUnavailable, StoreFull):
                 await asyncio.sleep(RETRY_STORE_S)
         for moved in direct:
-            self._put(moved, token.again())
+            self._inbox.put(moved, token.again())
         token.close()
 
     async def on_message(self, event: hikari.MessageCreateEvent) -> None:
@@ -210,7 +210,7 @@ class Incoming:
         token = sight.ledger.open()
         echo = echo_of(event.message, self._bot_id())
         if echo is not None:
-            self._put(echo, token)
+            self._inbox.put(echo, token)
             return
         guild_id = (
             int(event.guild_id) if isinstance(event, hikari.GuildMessageCreateEvent) else None
@@ -219,7 +219,7 @@ class Incoming:
         prompt = self._placed(plain)
         if prompt.from_bot:
             token.close()
-        elif self._put(prompt, token):
+        elif self._inbox.put(prompt, token):
             self._untaken.setdefault(prompt.message_id, []).append(token)
 
     async def on_change(self, event: hikari.Event) -> None:
@@ -230,7 +230,7 @@ class Incoming:
         sight.places.heed(event)
         change = change_of(event)
         if change is not None:
-            self._put(change, sight.ledger.open())
+            self._inbox.put(change, sight.ledger.open())
 
     async def on_guild(self, event: hikari.GuildAvailableEvent) -> None:
         """A guild came into sight."""
@@ -239,18 +239,25 @@ class Incoming:
             return
         sight.places.of_guild(event)
         for moved in sight.backfill.of_guild(event):
-            self._put(moved, sight.ledger.open())
+            self._inbox.put(moved, sight.ledger.open())
 
-    def _put(self, event: FrontEvent | Moved, token: Token) -> bool:
-        try:
-            self._queue.put_nowait((event, token))
-        except asyncio.QueueFull:
-            token.close()
-            logger.warning("discord.event_dropped", extra={"limit": MAX_EVENTS})
-            return False
-        return True
+    async def _page(self, moved: Moved, tokens: list[Token]) -> tuple[list[Prompt], Moved | None]:
+        """Reads on in a channel's history: the prompts, and what is left to read after them."""
+        found = await self._fetch(moved)
+        if isinstance(found, Unavailable):
+            if not self._again(moved, tokens, found):
+                _close(tokens)
+            return [], None
+        prompts = self._missed(moved, found)
+        for prompt in prompts:
+            untaken = self._untaken.setdefault(prompt.message_id, [])
+            untaken += [token.again() for token in tokens]
+        rest = moved.rest(len(found), max((int(message.id) for message in found), default=0))
+        if rest is None:
+            _close(tokens)
+        return prompts, rest
 
-    def _again(self, moved: Moved, token: Token, why: Unavailable) -> bool:
+    def _again(self, moved: Moved, tokens: list[Token], why: Unavailable) -> bool:
         """Has a history read later; False where that was tried often enough."""
         if moved.tries >= len(READ_AGAIN_S):
             logger.warning(
@@ -260,7 +267,7 @@ class Incoming:
             return False
         wait_s = max(READ_AGAIN_S[moved.tries], why.retry_after_s or 0.0)
         later = msgspec.structs.replace(moved, tries=moved.tries + 1)
-        asyncio.get_running_loop().call_later(wait_s, self._put, later, token)
+        asyncio.get_running_loop().call_later(wait_s, self._inbox.put, later, *tokens)
         return True
 
     def _missed(self, moved: Moved, found: list[hikari.Message]) -> list[Prompt]:
@@ -268,7 +275,12 @@ class Incoming:
             prompt_of(message, self._bot_id(), moved.guild_id, backfilled=True) for message in found
         ]
         prompts = [self._placed(prompt) for prompt in plain]
-        return [prompt for prompt in prompts if not prompt.from_bot]
+        until = moved.until
+        return [
+            prompt
+            for prompt in prompts
+            if not prompt.from_bot and (until is None or prompt.message_id <= until)
+        ]
 
     def _placed(self, prompt: Prompt) -> Prompt:
         places = self._places(prompt.guild_id)
@@ -277,6 +289,11 @@ class Incoming:
     def _places(self, guild_id: int | None) -> Places | None:
         sight = self._sights.get(shard_of(guild_id, self._count))
         return None if sight is None else sight.places
+
+
+def _close(tokens: list[Token]) -> None:
+    for token in tokens:
+        token.close()
 
 
 def _as_taken(sight: _Sight, left: Session) -> Session | None:

@@ -58,6 +58,10 @@ class Token:
         """One more for the same event: it has become several."""
         return self._ledger.opened(self._place)
 
+    def covers(self, later: "Token") -> bool:
+        """Whether nothing can pass the other's event while this one is open."""
+        return self._ledger is later._ledger and self._is_open and self._place <= later._place
+
     def close(self) -> None:
         """The event is taken. Safe to call twice."""
         if self._is_open:
