@@ -10,7 +10,15 @@ from shared.turns import StopReason
 from tests.support.chunks import Said, say, tool
 from worker.chunks.dedup import longest_overlap
 from worker.chunks.processor import ChunkProcessor
-from worker.normalize.events import Done, FaultReason, StreamFailed, TextDelta, ThinkingDelta
+from worker.chunks.types import ProcessedChunk
+from worker.normalize.events import (
+    Done,
+    FaultReason,
+    StreamEvent,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+)
 
 TOOLS = [tool("roll_dice", sides="integer"), tool("search", ["query"], query="string")]
 MARKS = [
@@ -56,6 +64,24 @@ def run(
     said = say(processor, [*events, *(TextDelta(index=1, delta=delta) for delta in deltas), end])
     if processor.diagnostics.dropped_chars:
         reject()  # a delta repeats all before it: only by chance, but then it is taken out
+    return said
+
+
+def talk(rounds: list[tuple[str, str]], cut: list[int]) -> Said:
+    """Several blocks of reasoning, each with a text behind it that is cut at the same places."""
+    processor = ChunkProcessor(provider="custom", model="m", tools=TOOLS, verbatim_tools=True)
+    events: list[StreamEvent] = []
+    for number, (reasoning, rest) in enumerate(rounds):
+        text = chr(FIRST_SIGN + number) + rest  # else a delta may be all that was said, and more
+        if reasoning:
+            events.append(ThinkingDelta(index=2 * number, delta=reasoning))
+        places = sorted({0, len(text), *(place for place in cut if place < len(text))})
+        events += [
+            TextDelta(index=2 * number + 1, delta=text[a:b]) for a, b in itertools.pairwise(places)
+        ]
+    said = say(processor, [*events, Done(stop_reason=StopReason.STOP, content=[], usage={})])
+    if processor.diagnostics.dropped_chars:
+        reject()
     return said
 
 
@@ -109,6 +135,53 @@ def test_every_sign_is_said_once_and_in_order_as_text_or_as_reasoning(marks, cut
     assert visible == sorted(visible)
     assert hidden == sorted(hidden)
     assert sorted(visible + hidden) == signs
+
+
+rounds = st.lists(
+    st.tuples(reasonings, st.lists(tags, max_size=8), st.sampled_from([0.0, 0.5, 2.0, 12.0])),
+    max_size=6,
+)
+
+
+@given(rounds=rounds, cut=st.integers(1, 9), searches=st.booleans())
+@example(rounds=[("I was figurin", [" "], 0), ("It is done.", ["x.Y"], 0)], cut=9, searches=False)
+def test_reasoning_and_waits_between_texts_reorder_nothing(rounds, cut, searches):
+    processor = ChunkProcessor(provider="custom", model="m", tools=TOOLS, verbatim_tools=searches)
+    chunks: list[ProcessedChunk] = []
+    signs: list[str] = []
+    now_s = 0.0
+    for number, (reasoning, marks, wait_s) in enumerate(rounds):
+        if reasoning:
+            chunks += processor.feed(ThinkingDelta(index=2 * number, delta=reasoning))
+        now_s += wait_s
+        chunks += processor.tick(now_s)
+        new = [chr(FIRST_SIGN + len(signs) + place) for place in range(len(marks))]
+        text = "".join(mark + sign for mark, sign in zip(marks, new, strict=True))
+        signs += new
+        for at in range(0, len(text), cut):
+            chunks += processor.feed(TextDelta(index=2 * number + 1, delta=text[at : at + cut]))
+    chunks += processor.feed(Done(stop_reason=StopReason.STOP, content=[], usage={}))
+    if processor.diagnostics.dropped_chars:
+        reject()
+    said = Said(chunks)
+    visible = [char for char in said.text if char in signs]
+    hidden = [char for char in said.thoughts if char in signs]
+    assert visible == sorted(visible)
+    assert hidden == sorted(hidden)
+    assert sorted(visible + hidden) == signs
+
+
+@given(
+    rounds=st.lists(st.tuples(reasonings, texts), max_size=4),
+    cut=st.lists(st.integers(0, 500), max_size=8),
+)
+def test_reasoning_between_texts_gives_the_same_in_any_cutting(rounds, cut):
+    whole, parts = talk(rounds, []), talk(rounds, cut)
+    each = talk(rounds, list(range(500)))
+    assume(not orphans(whole))
+    for other in (parts, each):
+        assert (other.text, other.thoughts) == (whole.text, whole.thoughts)
+        assert (other.calls, other.metadata) == (whole.calls, whole.metadata)
 
 
 @given(text=texts, at=st.integers(0, 2000))

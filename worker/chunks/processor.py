@@ -129,7 +129,7 @@ class ChunkProcessor:
                 return self._chunks(self._text_delta(event))
             case ThinkingDelta():
                 self._last_index = event.index
-                return self._thought(event.delta)
+                return self._reasoned(event.delta) if event.delta else []
             case ToolCallDelta():
                 self._last_index = event.index
                 self._dedup.arm_seam()
@@ -242,7 +242,7 @@ class ChunkProcessor:
                 case Visible(text=text):
                     chunks += self._said(text)
                 case Reasoned(text=text):
-                    chunks += self._thought(text, is_native=False)
+                    chunks += self._thought(text, ThoughtKind.RAW) if text else []
                 case Called():
                     self._called.append(piece)
                 case _:
@@ -253,13 +253,14 @@ class ChunkProcessor:
         self._has_text = self._has_text or not text.isspace()
         return [TextChunk(content=text, serving_provider=self._meta().serving_provider)]
 
-    def _thought(self, text: str, *, is_native: bool = True) -> list[ProcessedChunk]:
-        if not text:
-            return []
+    def _reasoned(self, text: str) -> list[ProcessedChunk]:
+        """Reasoning of the provider's own ends what stood before it, as a block in tags does."""
+        held = self._chunks(self._through_prose(self._spill.flush()))
+        self._spill.note_reasoning(text)
+        return held + self._thought(text, self._kind)
+
+    def _thought(self, text: str, kind: ThoughtKind) -> list[ProcessedChunk]:
         self._has_reasoning = True
-        if is_native:
-            self._spill.note_reasoning(text)
-        kind = self._kind if is_native else ThoughtKind.RAW
         thought = Thought(kind=kind, content=text)
         return [TextChunk(thoughts=(thought,), serving_provider=self._meta().serving_provider)]
 

@@ -61,7 +61,8 @@ class _Verdict(Enum):
 class SpillGuard:
     """The beginning of one text. `stripped_chars` counts what was taken off.
 
-    `is_over` once text was given out: from then on nothing is held or changed.
+    `is_over` once text other than white space was given out: from then on nothing is held or
+    changed. Whoever notes more reasoning flushes first: it ends what is held.
     """
 
     def __init__(self) -> None:
@@ -174,7 +175,9 @@ class SpillGuard:
 
     def _release(self) -> list[Piece]:
         text, self._held = self._held, ""
-        self.is_over = True
+        self.is_over = bool(text.strip())
+        if not self.is_over:
+            self._reasoning += text  # no word goes on behind it
         return [Visible(text)]
 
 

@@ -284,6 +284,28 @@ def test_a_block_of_reasoning_ends_what_stood_before_it():
     assert (said.text, said.thoughts) == ("g it outx.Y", "I was figurinb")
 
 
+@pytest.mark.parametrize(
+    ("held", "later", "shown"),
+    [
+        ("g it out then", "Hello. More.", "g it out then\n\nHello. More."),
+        ("g it out.Hey", "you.", "Hey\n\nyou."),
+        ("\n\n", "Hello.", "\n\nHello."),
+        ("g ro", "ll({}) it", "g ro\n\nll({}) it"),
+    ],
+)
+@pytest.mark.parametrize("reasoning", [" That is all.", " and so on"], ids=["ends", "goes on"])
+def test_reasoning_ends_what_stood_before_it(held, later, shown, reasoning):
+    options: Options = {"tools": [tool("roll")], "verbatim_tools": True}
+    events: list[StreamEvent] = [thinking("I am figurin"), text(held, 1), thinking(reasoning, 2)]
+    said = run(*events, *(text(char, 3) for char in later), done(), **options)
+    assert said.text == shown
+
+
+def test_reasoning_comes_after_the_text_that_it_ends():
+    said = run(thinking("I am figurin"), text("g it out then", 1), thinking(" That is all.", 2))
+    assert said.chunks[1] == TextChunk(content="g it out then")
+
+
 def test_an_orphan_closer_leaves_alone_what_was_held_before_the_last_block():
     options: Options = {"tools": [tool("roll")], "verbatim_tools": True}
     said = run(text("ro<think>a</think>"), text("</think>b"), done(), **options)

@@ -91,6 +91,23 @@ def test_the_first_text_settles_it():
     assert show(spill.feed("it goes on.And on")) == "it goes on.And on"
 
 
+def test_white_space_alone_settles_nothing():
+    spill = SpillGuard()
+    spill.note_reasoning("so I")
+    assert spill.feed("\n\n") == []
+    assert show(spill.flush()) == "\n\n"
+    spill.note_reasoning(" was figurin")
+    assert show(spill.feed("g it out.Hello")) == "{g it out.}Hello"
+
+
+def test_a_word_is_not_torn_by_white_space_that_was_given_out():
+    spill = SpillGuard()
+    spill.note_reasoning("so I")
+    assert spill.feed("\n") == []
+    assert show(spill.flush()) == "\n"
+    assert show(spill.feed("look at foo.barista now") + spill.flush()) == "look at foo.barista now"
+
+
 def test_a_hold_ends_by_size():
     spill = SpillGuard()
     spill.note_reasoning("so I")
