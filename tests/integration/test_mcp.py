@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -84,6 +85,15 @@ async def connected(where: str | Sequence[str], look_s: float = 60.0) -> AsyncIt
     finally:
         task.cancel()
         await asyncio.wait({task})
+        await _children_collected()
+
+
+async def _children_collected() -> None:
+    """Waits until asyncio knows that its children ended; its watchers are threads that wait."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("asyncio-waitpid-"):
+            await asyncio.to_thread(thread.join, WAIT_S)
+    await asyncio.sleep(0)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
