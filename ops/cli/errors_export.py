@@ -5,7 +5,6 @@ Comes in: filters and ids. Goes out: all rows that match, page by page, however 
 
 import asyncio
 import csv
-import hashlib
 import secrets
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +20,7 @@ from ops.cli.narrowing import errors_by
 from ops.cli.output import OutputFormat, print_record, say
 from ops.cli.session import database
 from ops.cli.terminal import csv_cell
+from ops.replay.anonymous import mark
 from ops.store.engine import Database
 from ops.store.forgetting import forget_guild, forget_user
 from ops.triage.errors import MAX_ROWS, ErrorFilter, ErrorRecord, list_errors
@@ -140,14 +140,9 @@ def _csv_value(value: object) -> object:
 
 
 def _anonymous(facts: dict[str, object], key: bytes) -> dict[str, object]:
-    """The same id has the same mark within an export, and nobody finds the id from it."""
-    marks = {
-        name: hashlib.blake2b(str(facts[name]).encode(), key=key, digest_size=8).hexdigest()
-        for name in PERSONAL
-        if facts[name] is not None
-    }
-    turn = facts["turn_id"]
-    if turn is not None:
-        # It is made of a message's id, which leads to the channel.
-        marks["turn_id"] = hashlib.blake2b(str(turn).encode(), key=key, digest_size=8).hexdigest()
-    return facts | marks
+    """The same id has the same mark within an export, and nobody finds the id from it.
+
+    A turn's id is made of a message's, which leads to the channel.
+    """
+    private = [name for name in (*PERSONAL, "turn_id") if facts[name] is not None]
+    return facts | {name: mark(facts[name], key) for name in private}

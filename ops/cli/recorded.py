@@ -4,6 +4,7 @@ Comes in: a turn's id, or the folder of an export. Goes out: the steps of the at
 """
 
 import asyncio
+import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,6 +15,7 @@ import typer
 from ops.cli.exits import Exit, NotFound
 from ops.cli.output import Output, OutputFormat, print_record, print_records, say, say_block
 from ops.cli.session import Fleet, database, fleet
+from ops.replay.anonymous import mark
 from ops.replay.export import Source, export, tape_in, tape_of
 from ops.replay.recorded import Layer, Playback, Step, Tape, difference, play
 from ops.replay.turns import Change
@@ -64,22 +66,25 @@ def print_recorded(
 def export_(
     turn_id: Annotated[str, typer.Argument(help="A failed turn's id.")],
     to: Annotated[
-        Path | None, typer.Option(help="The folder; else turnfleet-<id> here.", metavar="FOLDER")
+        Path | None, typer.Option(help="The folder; else turnfleet-<mark> here.", metavar="FOLDER")
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Writes what is known of a failed turn into a folder, to attach to a bug report.
 
-    Keys, prompts and ids of people, channels and servers are left out; the model's own reply is
-    in it, so read it first. `turns replay --recorded FOLDER` and `normalize` read it again.
+    Keys, prompts, names and ids of people, channels, servers and messages are left out. The model's
+    reply is in it, so read it first. `turns replay --recorded FOLDER` and `normalize` read it.
     """
-    folder = to or Path(f"turnfleet-{turn_id}")
+    key = secrets.token_bytes(16)
+    folder = to or Path(f"turnfleet-{mark(turn_id, key)}")
 
     async def run() -> list[str] | None:
         errors = await _errors(turn_id)
         async with fleet() as link:
-            secrets = secrets_of(link.settings)
-            return await export(_source(link), turn_id, folder, secrets=secrets, errors=errors)
+            known = secrets_of(link.settings)
+            return await export(
+                _source(link), turn_id, folder, key=key, secrets=known, errors=errors
+            )
 
     files = asyncio.run(run())
     if files is None:

@@ -2,8 +2,9 @@
 
 Comes in: what Redis knows of a turn. Goes out: `turn.json` and, for each recorded attempt, its
 recording (`attempt-1.rec`, for `turns replay --recorded`) and the plain bytes of each answer of the
-provider (`attempt-1-1.sse`, for `turnfleet normalize`). Keys, prompts and the ids of people,
-channels and servers are not in it; the model's reply is, since the bug is in that.
+provider (`attempt-1-1.sse`, for `turnfleet normalize`). Keys, prompts, names and the ids of people,
+channels, servers and messages are not in it (`ops.replay.anonymous`); the model's reply is, since
+the bug is in that.
 """
 
 import contextlib
@@ -13,22 +14,20 @@ from typing import Final
 
 import msgspec
 
+from ops.replay.anonymous import StandIns, anonymous, said_in
 from ops.replay.recorded import Tape, answers_of, bodies_of
 from shared import __version__
 from shared.edges.local_channel import LocalChannel
 from shared.edges.records import TimelineEntry, TurnRecord, TurnRecords
 from shared.errors import ConfigError, WireError
-from shared.messages import Message, Role
 from shared.recording import Carried, Recording, read_recording
 from shared.redaction import MAX_TEXT_CHARS, redact, redact_value
 from shared.secrets import Secret
-from shared.turns import Front, Target, TurnOutcome, TurnRequest
+from shared.turns import Front, Target, TurnOutcome
 from shared.wire import decode_turn_request
 
 FACTS: Final = "turn.json"
 FORMAT: Final = 1
-_NOBODY: Final = 0
-"""In the place of a channel's or a person's id."""
 _PIECE_CHARS: Final = MAX_TEXT_CHARS // 2
 """Bytes that are redacted together: redaction cuts what is longer than its bound."""
 
@@ -95,10 +94,19 @@ async def export(
     turn_id: str,
     folder: Path,
     *,
+    key: bytes,
     secrets: Iterable[Secret] = (),
     errors: Sequence[dict[str, object]] = (),
 ) -> list[str] | None:
     """Writes a turn into a folder. Returns the names of the files; None for an unknown turn.
+
+    Args:
+        source: where it is read.
+        turn_id: the turn.
+        folder: where it is written.
+        key: random bytes, from which the marks of this export are made.
+        secrets: what must not be in it.
+        errors: its rows of the database.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -110,26 +118,30 @@ async def export(
     if record is None or request is None:
         return None
     files: dict[str, bytes] = {}
-    attempts = []
+    attempts, said = [], []
     for number in _numbers(record, None):
         recording = await source.records.load_recording(turn_id, number)
         if recording is not None:
             attempts.append(number)
             clean = without_secrets(recording, known)
             files[f"attempt-{number}.rec"] = clean
+            said.append(said_in(Tape(request=request, attempt=number, recording=clean)))
             for at, body in enumerate(bodies_of(clean), 1):
                 files[f"attempt-{number}-{at}.sse"] = body
+    stand_ins = StandIns("\n".join(said), key)
     shown = await delivered(source, record)
+    if shown is not None:
+        shown = tuple(stand_ins.text(redact(text, known)) for text in shown)
     facts = Exported(
         format=FORMAT,
         version=__version__,
-        turn_id=turn_id,
-        request=msgspec.Raw(msgspec.json.encode(anonymous(request))),
-        record=_record_facts(record, known),
+        turn_id=stand_ins.turn(turn_id),
+        request=msgspec.Raw(msgspec.json.encode(anonymous(request, stand_ins))),
+        record=stand_ins.facts(_record_facts(record, known)),
         timeline=[_entry_facts(one) for one in await source.records.timeline(turn_id)],
         attempts=sorted(attempts),
-        delivered=None if shown is None else [redact(text, known) for text in shown],
-        errors=[_error_facts(one, known) for one in errors],
+        delivered=None if shown is None else list(shown),
+        errors=[stand_ins.facts(_error_facts(one, known)) for one in errors],
     )
     files[FACTS] = msgspec.json.format(msgspec.json.encode(facts), indent=2)
     _write(folder, files)
@@ -180,32 +192,6 @@ def _reading(folder: Path) -> Iterator[None]:
         raise ConfigError(f"{folder} has no recorded attempt: {exc.strerror}") from exc
     except (msgspec.DecodeError, WireError) as exc:
         raise ConfigError(f"{folder / FACTS} is no export of a turn: {exc}") from exc
-
-
-def anonymous(request: TurnRequest) -> TurnRequest:
-    """The request without what people said or are; what the rooms look at stays."""
-    said = [
-        Message(
-            role=Role.USER, content=f"[{len(msgspec.json.encode(one))} bytes, {one.role.value}]"
-        )
-        for one in request.messages
-    ]
-    route = msgspec.structs.replace(
-        request.route,
-        channel_id=_NOBODY,
-        user_id=_NOBODY,
-        guild_id=None if request.route.guild_id is None else _NOBODY,
-        reply_to=None,
-        interaction=None,
-    )
-    return msgspec.structs.replace(
-        request,
-        route=route,
-        messages=said,
-        system=None,
-        credential=None,
-        persona=None,
-    )
 
 
 def without_secrets(recording: bytes, secrets: Sequence[Secret]) -> bytes:

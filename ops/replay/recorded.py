@@ -5,6 +5,7 @@ passed between the rooms, step by step: requests, bytes, events, chunks, segment
 the same recording gives the same steps, so that a normalization bug is reproduced exactly.
 """
 
+import contextlib
 import difflib
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -126,16 +127,30 @@ def play(tape: Tape, change: Callable[[Target], Target] = lambda target: target)
     Raises:
         WireError: the recording cannot be read.
     """
+    player = _player_for(tape, change)
+    for entry in read_recording(tape.recording):
+        player.take(entry)
+    player.ended()
+    return Playback(steps=player.steps, segments=player.segments, is_whole=player.is_whole)
+
+
+def steps_until_a_crash(tape: Tape) -> list[Step]:
+    """The steps of a tape, as many as there are: what failed may be a room that trips over it."""
+    player = _player_for(tape, lambda target: target)
+    with contextlib.suppress(Exception):
+        for entry in read_recording(tape.recording):
+            player.take(entry)
+        player.ended()
+    return player.steps
+
+
+def _player_for(tape: Tape, change: Callable[[Target], Target]) -> _Player:
     first = next((one for one in read_recording(tape.recording) if isinstance(one, Asked)), None)
     request, target = tape.request, tape.request.target
     if first is not None:
         target = first.target
         request = msgspec.structs.replace(request, tools=first.tools or request.tools)
-    player = _Player(pipeline_for(request, change(target), tape.attempt))
-    for entry in read_recording(tape.recording):
-        player.take(entry)
-    player.ended()
-    return Playback(steps=player.steps, segments=player.segments, is_whole=player.is_whole)
+    return _Player(pipeline_for(request, change(target), tape.attempt))
 
 
 def difference(delivered: Sequence[str], segments: Sequence[Segment]) -> list[str]:
