@@ -94,7 +94,7 @@ class DetailsDesk:
         if not is_allowed or not may(Act.THOUGHTS, caller, owned):
             await self._say(ask, answers, "ask.thoughts_off")
             return
-        await self._show(answers, kept.text, THOUGHTS_FILE)
+        await self._show(answers, kept.text, kept.text, THOUGHTS_FILE)
 
     async def source(self, ask: Ask, answers: Answers) -> None:
         """The button "Show source" of a drawn table, for everybody where the table stands."""
@@ -102,11 +102,12 @@ class DetailsDesk:
         if kept is None or kept.channel_id != ask.caller.channel_id:
             await self._say(ask, answers, "modal.expired")
             return
-        await self._show(answers, fenced(kept.text), SOURCE_FILE)
+        await self._show(answers, _block(_inert(kept.text)), kept.text, SOURCE_FILE)
 
-    async def _show(self, answers: Answers, text: str, name: str) -> None:
-        if len(text) <= MAX_SEGMENT_CHARS:
-            await answers.whisper(text)
+    async def _show(self, answers: Answers, shown: str, text: str, name: str) -> None:
+        """Says a text in the form `shown`, or sends it as a file where that is too long."""
+        if len(shown) <= MAX_SEGMENT_CHARS:
+            await answers.whisper(shown)
         else:
             await answers.whisper("", files=(OutgoingFile(name=name, data=text.encode()),))
 
@@ -134,6 +135,14 @@ def fenced(text: str) -> str:
     >>> fenced("a ``` b")
     '```\na `\u200b`\u200b` b\n```'
     """
-    inner = text.replace("```", "`\u200b`\u200b`")
-    room = MAX_SEGMENT_CHARS - 8
-    return f"```\n{inner if len(inner) <= room else inner[: room - 1] + '…'}\n```"
+    inner = _inert(text)
+    room = MAX_SEGMENT_CHARS - len(_block(""))
+    return _block(inner if len(inner) <= room else inner[: room - 1] + "…")
+
+
+def _inert(text: str) -> str:
+    return text.replace("```", "`\u200b`\u200b`")
+
+
+def _block(text: str) -> str:
+    return f"```\n{text}\n```"

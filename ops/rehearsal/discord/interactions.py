@@ -267,7 +267,7 @@ class Interactions:
         if asked.first is None:
             raise Refusal(404, 10015, "Unknown Webhook")
         if int(data.get("flags", 0)) & HIDDEN or (asked.is_hidden and asked.first == DEFER):
-            check_draft(Draft(content=str(data.get("content") or "")))
+            check_draft(_hidden_draft(data))
             asked.said.append(data)
         else:
             await self._post(asked, data)
@@ -284,7 +284,7 @@ class Interactions:
 
     async def _say(self, asked: Asked, data: Json) -> None:
         if asked.is_hidden:
-            check_draft(Draft(content=str(data.get("content") or "")))
+            check_draft(_hidden_draft(data))
             asked.said.append(data)
         else:
             asked.message = await self._post(asked, data)
@@ -345,6 +345,12 @@ class Interactions:
 def _guild(request: web.Request) -> int | None:
     guild = request.match_info.get("guild")
     return None if guild is None else int(guild)
+
+
+def _hidden_draft(data: dict[str, Any]) -> Draft:
+    """What a person is told in secret, as far as it can be refused: it may be a file alone."""
+    files = tuple(data.get("_files", ()))
+    return Draft(content=str(data.get("content") or ""), files=files)
 
 
 def _may_ping(data: dict[str, Any]) -> tuple[int, ...] | None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.asks import KeptTable
@@ -287,6 +288,14 @@ async def test_the_source_of_a_table_is_shown_in_its_channel_alone(server, tmp_p
         for custom_id, channel in (("source:t1", other), ("source:t2", place.channel)):
             asked = await place.press(custom_id, place.ann, rights=MANAGER, channel=channel)
             assert asked.texts == [says("modal.expired")]
+        for size in (1_980, 1_995, 9_000):
+            long = msgspec.structs.replace(table, text="| a |\n|---|\n".ljust(size, "x"))
+            await GatewayFleet(place.queue).keep_source("t1", long)
+            (said,) = (await place.press("source:t1", place.bob)).said
+            if size < 1_990:
+                assert said["content"] == f"```\n{long.text}\n```"
+            else:  # with its fences it is no message, and cut it would be of no use
+                assert (said["_files"], said["_contents"]) == (["table.md"], [long.text.encode()])
 
 
 async def test_thoughts_outlive_the_record_of_their_turn_but_not_their_person(
