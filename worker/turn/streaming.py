@@ -8,7 +8,6 @@ chunk costs no task.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
 
 import msgspec
 
@@ -16,8 +15,6 @@ from shared.causes import Cause
 from shared.errors import EndpointError
 from shared.failures import ProviderFault
 from shared.logs import fields
-from shared.messages import TextBlock, ThinkingBlock
-from shared.quotes import without_quotes
 from shared.segments import Segment, SegmentKind
 from worker.chunks.types import DoneChunk
 from worker.failures.classify import classify, error_of
@@ -27,6 +24,7 @@ from worker.providers.requests import HttpRequest, ModelRequest
 from worker.turn.alarm import Alarm
 from worker.turn.attempt import Attempt, AttemptResult, Completed, Failed, Stopped
 from worker.turn.ports import Clock, OutboxPort, ProviderPort, ResponsePort
+from worker.turn.quoted import without_prompts
 from worker.turn.rounds import Round
 
 _LATE = {
@@ -73,7 +71,7 @@ class AttemptStream:
         Raises:
             Fenced: another worker has the turn; the stream is closed.
         """
-        return _without_prompts(await self._of(attempt, question), question)
+        return without_prompts(await self._of(attempt, question), question)
 
     async def _of(self, attempt: Attempt, question: ModelRequest) -> AttemptResult:
         if attempt.endpoint is None:
@@ -225,29 +223,6 @@ def _ended(attempt: Attempt, segments: list[Segment]) -> list[Segment]:
     if not segments or not is_whole:
         return segments
     return [*segments[:-1], msgspec.structs.replace(segments[-1], is_last=True)]
-
-
-def _without_prompts(result: AttemptResult, question: ModelRequest) -> AttemptResult:
-    """The result with nothing in its error that people said: providers quote what they refuse."""
-    if not isinstance(result, Failed) or not result.error.message:
-        return result
-    message = without_quotes(result.error.message, _texts_of(question))
-    return Failed(error=msgspec.structs.replace(result.error, message=message))
-
-
-def _texts_of(question: ModelRequest) -> Iterator[str]:
-    """All that people, models and tools said in a question."""
-    if question.system is not None:
-        yield question.system
-    for message in question.messages:
-        if isinstance(message.content, str):
-            yield message.content
-            continue
-        for block in message.content:
-            if isinstance(block, TextBlock):
-                yield block.text
-            elif isinstance(block, ThinkingBlock):
-                yield block.thinking
 
 
 def _log_diagnostics(attempt: Attempt) -> None:

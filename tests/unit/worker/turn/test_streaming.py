@@ -6,8 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from shared.causes import Cause
+from shared.messages import ContentBlock, ImageBlock, Message, OpaqueBlock, Role, ToolCallBlock
+from shared.quotes import MARK
 from shared.segments import TurnDone
 from shared.turns import TurnState
 from tests.support.turn_ports import (
@@ -20,8 +24,11 @@ from tests.support.turn_ports import (
     runner,
 )
 from tests.support.turns import turn
-from worker.turn.attempt import TICK_S
+from worker.failures.classify import error_of
+from worker.providers.requests import ModelRequest
+from worker.turn.attempt import TICK_S, Failed
 from worker.turn.ports import TimeLimits
+from worker.turn.quoted import without_prompts
 
 
 def say(text: str, **more: object) -> bytes:
@@ -127,3 +134,54 @@ async def test_a_limit_is_noticed_when_it_passes_not_at_the_next_tick(limits, st
     took_s = asyncio.get_running_loop().time() - began_s
     await task
     assert at_s <= took_s < at_s + TICK_S * 0.6
+
+
+SEARCH = "symptoms of hepatitis for Alice Example"
+WHERE = "https://cdn.example/attachments/1/2/diagnosis.png"
+DEEP: object = SEARCH
+for _ in range(2_000):
+    DEEP = [DEEP]
+QUOTED: dict[str, tuple[ContentBlock, str]] = {
+    "an argument": (ToolCallBlock(id="c1", name="search", arguments={"query": SEARCH}), SEARCH),
+    "a list in an object": (
+        ToolCallBlock(id="c1", name="search", arguments={"all": [1, {"of": [SEARCH, None]}]}),
+        SEARCH,
+    ),
+    "a long name": (ToolCallBlock(id="c1", name="search", arguments={SEARCH: True}), SEARCH),
+    "no object": (ToolCallBlock(id="c1", name="search", arguments=SEARCH), SEARCH),
+    "any depth": (ToolCallBlock(id="c1", name="search", arguments=DEEP), SEARCH),
+    "a provider's own call": (
+        OpaqueBlock(provider="custom", raw={"type": "server_tool_use", "input": {"q": SEARCH}}),
+        SEARCH,
+    ),
+    "the address of a picture": (ImageBlock(mime_type="image/png", url=WHERE), WHERE),
+}
+
+
+@pytest.mark.parametrize(("block", "said"), QUOTED.values(), ids=QUOTED)
+def test_an_error_that_quotes_what_was_asked_loses_it(block: ContentBlock, said: str):
+    message = f"server_tool_use at messages[1].query is invalid: {json.dumps({'query': said})}"
+    question = ModelRequest(
+        target=turn().target, messages=[Message(role=Role.ASSISTANT, content=[block])]
+    )
+    failed = Failed(error=error_of(Cause.INVALID_REQUEST, message=message))
+    result = without_prompts(failed, question)
+    assert isinstance(result, Failed)
+    assert result.error.message == message.replace(said, MARK)
+
+
+async def test_a_refusal_that_quotes_a_call_is_reported_without_it():
+    call = ToolCallBlock(id="c1", name="search", arguments={"query": SEARCH})
+    found = Message(role=Role.TOOL, content="nothing was found", tool_call_id="c1")
+    asked = msgspec.structs.replace(
+        turn(), messages=[*turn().messages, Message(role=Role.ASSISTANT, content=[call]), found]
+    )
+    error = {"error": {"message": f"bad arguments: {SEARCH!r}", "type": "invalid_request_error"}}
+    reporter = KeepingReporter()
+    refusing = ScriptedResponse([json.dumps(error).encode()], status=400)
+    await runner(ScriptedProvider(refusing), reporter).run(
+        asked, RememberingOutbox(), asyncio.Event()
+    )
+    (report,) = reporter.reports
+    assert "bad arguments" in report.message
+    assert "hepatitis" not in msgspec.json.encode(report).decode()
