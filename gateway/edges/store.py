@@ -251,8 +251,8 @@ class GatewayFleet:
 
     async def takes_files(self, channel_id: int) -> bool:
         """Whether files may be tried in a channel."""
-        found: int = await within(self._queue.redis.exists(self._queue.keys.no_files(channel_id)))
-        return found == 0
+        left_ms: int = await within(self._queue.redis.pttl(self._queue.keys.no_files(channel_id)))
+        return not 0 < left_ms <= NO_FILES_TTL_MS  # longer: the server's clock was set back since
 
     async def picture(self, picture_id: str) -> bytes | None:
         """A picture that a worker has kept; None when it is gone."""

@@ -244,8 +244,9 @@ class TurnRecords:
 
     async def is_blocked(self, channel_id: int) -> bool:
         """Whether a channel has refused what we say, lately."""
-        found: int = await within(self._redis.exists(self._keys.send_block(channel_id)))
-        return found == 1
+        left_ms: int = await within(self._redis.pttl(self._keys.send_block(channel_id)))
+        # One that lives longer than it may is older than a clock that was set back since.
+        return 0 < left_ms <= lifetimes.SEND_BLOCK_TTL_MS
 
     async def running(self) -> list[TurnRecord]:
         """The turns that run now, by the end of their lease."""

@@ -70,6 +70,7 @@ class FleetTraffic:
             policy.window_ms,
             policy.retry_percent,
             policy.free_retries,
+            policy.open_ms,
         ]
         try:
             answer = await within(self._ask([self._key(target)], args))

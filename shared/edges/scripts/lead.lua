@@ -12,13 +12,18 @@
 -- begin again for nothing would forget what it has shown, which a server that forgets needs; one
 -- that forgot everything knows of no leader at all. For the same reason who stood by lets the leader
 -- go first after the server was started anew.
+-- A lease that is longer than any was taken before the server's clock was set back: it is pulled near,
+-- or nobody would lead until the clock has caught up.
 -- Sent twice: the second take renews, the second keep too, the second leave finds it given up.
 local owner = redis.call('GET', KEYS[1])
 local function refused(code)
   if ARGV[2] ~= 'take' then return { code, '' } end
   return { code, string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') }
 end
-if owner and owner ~= ARGV[1] then return refused(0) end
+if owner and owner ~= ARGV[1] then
+  if redis.call('PTTL', KEYS[1]) > tonumber(ARGV[3]) then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
+  return refused(0)
+end
 if ARGV[2] == 'leave' then
   redis.call('DEL', KEYS[1])
   return { 0, '' }

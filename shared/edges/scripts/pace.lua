@@ -6,13 +6,14 @@
 -- Answers: taken, too_soon, too_many
 --
 -- Twice: a turn that is in the hash is taken. Turns that are over are found by their records, so
--- that nobody must count down: a crash leaves no one locked out.
+-- that nobody must count down: a crash leaves no one locked out. Nor does a server whose clock is set
+-- back: times that lie ahead of it say nothing.
 
 if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then return 'taken' end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local last = tonumber(redis.call('HGET', KEYS[1], 'last') or '0')
-if tonumber(ARGV[4]) > 0 and now - last < tonumber(ARGV[4]) then return 'too_soon' end
+if last <= now and now - last < tonumber(ARGV[4]) then return 'too_soon' end
 
 local alive = 0
 local all = redis.call('HGETALL', KEYS[1])
@@ -20,7 +21,7 @@ for i = 1, #all, 2 do
   if all[i] ~= 'last' then
     local state = redis.call('HGET', ARGV[1] .. 't:' .. all[i], 'state')
     -- The record of a turn that was taken a moment ago may not be written yet.
-    local is_new = not state and now - tonumber(all[i + 1]) < 5000
+    local is_new = not state and math.abs(now - tonumber(all[i + 1])) < 5000
     if state == 'queued' or state == 'running' or is_new then
       alive = alive + 1
     else

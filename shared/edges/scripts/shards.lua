@@ -14,6 +14,8 @@
 -- After an outage the leases of all are over, and most of their gateways live: so nothing is taken
 -- for half a lease, in which they come back. `clock` is the last beat of any gateway; without one the
 -- server is new, or it forgot everything, which a gateway that holds a shard shows.
+-- What lies further ahead than it can was noted before the server's clock was set back: leases are
+-- pulled near, or a dead gateway's shards would be nobody's until the clock has caught up.
 -- Sent twice: what the first answer gave is the gateway's and is not claimed; it is given again.
 local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
@@ -26,12 +28,17 @@ if (clock > 0 and now - clock > lease) or (clock == 0 and ARGV[7]) then
   redis.call('HSET', KEYS[2], 'grace', grace)
 end
 redis.call('HSET', KEYS[2], 'clock', now)
+if grace > now + lease / 2 then grace = 0 end
 
 local joined, living, counts = {[me] = now}, {me}, {[count] = true}
 local rows = redis.call('HGETALL', KEYS[2])
 for i = 1, #rows, 2 do
   local number, name = string.match(rows[i], '^(%d+)|(.*)$')
   local at, till = string.match(rows[i + 1], '^(%d+)|(%d+)$')
+  if number and tonumber(till) > now + lease then
+    till = now + lease
+    redis.call('HSET', KEYS[2], rows[i], string.format('%s|%d', at, till))
+  end
   if number and tonumber(till) + tonumber(ARGV[4]) < now then
     redis.call('HDEL', KEYS[2], rows[i])
     number = nil
@@ -64,6 +71,10 @@ rows = redis.call('HGETALL', KEYS[1])
 for i = 1, #rows, 2 do
   local till, owner, state, since = string.match(rows[i + 1], '^(%d+)|([^|]*)|([^|]*)|(%d+)$')
   local shard, number = string.match(rows[i], '^(%d+)/(%d+)$')
+  if tonumber(till) > now + lease then
+    till = now + lease
+    redis.call('HSET', KEYS[1], rows[i], string.format('%d|%s|%s|%s', till, owner, state, since))
+  end
   if tonumber(number) == count and tonumber(shard) < count then
     until_of[shard], owner_of[shard] = tonumber(till), owner
     state_of[shard], since_of[shard] = state, tonumber(since)

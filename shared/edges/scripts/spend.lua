@@ -10,6 +10,7 @@
 --          none; load in thousandths of the limit}
 -- The window is exact: in no span of its length are there more requests than its limit. The load is
 -- what is asked for, granted or not, so that it tells when delivery falls behind.
+-- Requests further ahead than a window were noted before the server's clock was set back: they go.
 -- Sent twice: some requests more are counted, which waits a little longer and harms nobody.
 local limit, window, ttl = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[5]
 local t = redis.call('TIME')
@@ -23,6 +24,12 @@ rate = rate + tonumber(ARGV[4]) * 1000 / span
 redis.call('HSET', KEYS[2], 'rate', string.format('%.4f', rate), 'ms', now)
 redis.call('PEXPIRE', KEYS[2], ttl)
 local load = math.floor(1000 * rate / limit)
+
+local latest = redis.call('LINDEX', KEYS[1], 0)
+while latest and tonumber(latest) > now + window do
+  redis.call('LPOP', KEYS[1])
+  latest = redis.call('LINDEX', KEYS[1], 0)
+end
 
 local repeated = math.min(limit, tonumber(ARGV[6]))
 for _ = 1, repeated do redis.call('LPUSH', KEYS[1], now) end

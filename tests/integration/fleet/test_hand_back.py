@@ -1,5 +1,7 @@
 """Turns that their workers give up: releases, crashes, stops."""
 
+import asyncio
+
 import pytest
 from redis.asyncio import Redis
 
@@ -255,3 +257,25 @@ async def test_a_clock_that_is_set_back_keeps_no_turn_with_a_dead_worker(
     assert await queue.reap() == [("l1", "queued")]
     noted = await within(client.hget(keys.totals, "reaped"))
     assert int(noted) < ahead
+
+
+async def test_a_clock_that_is_set_back_makes_no_delay_and_no_pause_longer(
+    queue: TurnQueue, client: Redis, keys: Keys
+):
+    hour_ms = 3_600_000
+    await queue.admit(turn("later", channel=1, wait_ms=20))
+    await queue.admit(turn("paused", channel=2))
+    await queue.pause("guild:7", 0.02)
+    await queue.pause("key:rehearsal:server")
+    assert await queue.claim("w1", 2) == []
+    for key in (keys.delayed, keys.pauses, keys.waiting):
+        for name in await within(client.zrange(key, 0, -1)):
+            await client.zincrby(key, hour_ms, name)
+    seconds, micros = await client.time()
+    await within(client.hset(keys.totals, "reaped", seconds * 1000 + micros // 1000 + hour_ms))
+    await queue.reap()
+    await asyncio.sleep(0.03)
+    await queue.resume("key:rehearsal:server")
+    await queue.reap()
+    claimed = await queue.claim("w1", 2)
+    assert {one.token.turn_id for one in claimed} == {"later", "paused"}

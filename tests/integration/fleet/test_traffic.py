@@ -102,7 +102,7 @@ async def test_a_probe_that_fails_opens_it_again(client: Redis, keys: Keys):
     await fail(brief, 3)
     assert (await brief.ask(MODEL, again=False)).word is Traffic.GO
     await fail(long, 1)
-    assert (await brief.ask(MODEL, again=False)).word is Traffic.SHUT
+    assert (await long.ask(MODEL, again=False)).word is Traffic.SHUT
 
 
 async def test_a_tenth_of_the_firsts_may_be_retried_and_some_always(traffic: FleetTraffic):

@@ -142,7 +142,7 @@ async def test_what_stands_in_the_way_is_told(stage: Stage):
     assert await stage.reason("m4") is Reason.REFUSED
     assert await stage.reason("m4", Change(model="gentler")) is None
     await stage.end("m5")
-    await stage.redis.set(stage.keys.send_block(5), "1")
+    await stage.redis.set(stage.keys.send_block(5), "1", px=1000)
     assert await stage.reason("m5") is Reason.CHANNEL
     await stage.end("m6")
     await stage.redis.hset(stage.keys.turn("m6"), "request", "(pickle")  # type: ignore[misc]  # redis-py types both clients
