@@ -122,7 +122,7 @@ class CallPart(Part):
     """A tool call. Nothing is emitted of it before it is `announced`; then id and name are fixed.
 
     Args:
-        tainted: an event was lost while this call was open, so its text may have a hole.
+        tainted: its text may have a hole, for an event was lost while it was open, or miss its end.
         closed: its provider said that it is complete.
         value: the arguments, where they came as a whole object; `text` is their JSON then.
     """

@@ -42,6 +42,10 @@ _Grown = TypeVar("_Grown", bound=Part)
 NAMELESS = "unknown"
 """The name of a call that never got one; it is no tool's name, so the call is refused."""
 
+OWN_ENDS = frozenset({StopReason.STOP, StopReason.TOOL_USE, StopReason.PAUSE})
+"""Where the model ended by itself, so that a call without argument text is one without arguments.
+At any other end it may have been cut before the first of them."""
+
 USAGE_ORDER = ("input", "output", "reasoning", "cache_read", "cache_write", "total", "cost")
 
 
@@ -246,6 +250,9 @@ class Reply:
             stop = StopReason.CONTENT_FILTER
         elif stop is StopReason.STOP and self.calls:
             stop = StopReason.TOOL_USE
+        if stop not in OWN_ENDS:
+            for call in self.calls:
+                call.tainted = call.tainted or not call.arguments().strip()
         content = [self._finished(part) for part in self.blocks]
         if self.ragged:
             content = [msgspec.convert(mend(msgspec.to_builtins(b)), type(b)) for b in content]

@@ -159,10 +159,15 @@ class Google:
         self.read(event, message)
 
     def close(self) -> None:
-        """Assembles a call that was still open at the finish; cut in a string it must not run."""
-        if self._open_call is not None:
-            self._open_call.tainted = self._open_call.tainted or self._assembly.is_open
-            self._end_call(self._open_call)
+        """Assembles a call that was still open at the finish.
+
+        Cut in a string, or by anything but the model's own end, it must not run.
+        """
+        call = self._open_call
+        if call is not None:
+            is_cut = self._assembly.is_open or self._reply.stop is not StopReason.STOP
+            call.tainted = call.tainted or is_cut
+            self._end_call(call)
 
     def _begins(self, message: GoogleEvent) -> bool:
         """Starts the reply with the first object that is a response at all."""

@@ -168,6 +168,18 @@ def test_taint_marks_what_is_still_open():
     assert reply.meta.argument_states == {still_open.id: ArgumentState.TRUNCATED}
 
 
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_no_arguments_are_none_only_where_the_model_ended_by_itself(text: str):
+    for stop in StopReason:
+        reply = new()
+        reply.arguments(reply.open_call("bare", "f"), text)
+        reply.arguments(reply.open_call("whole", "f"), "{}")
+        reply.done(stop)
+        is_regular = stop in (StopReason.STOP, StopReason.TOOL_USE, StopReason.PAUSE)
+        expected = {} if is_regular else {"bare": ArgumentState.TRUNCATED}
+        assert reply.meta.argument_states == expected
+
+
 def test_replaced_arguments_win_and_events_keep_what_they_said():
     reply = new()
     call = reply.open_call("c", "f")

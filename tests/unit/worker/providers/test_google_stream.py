@@ -147,6 +147,16 @@ def test_call_that_is_open_at_the_finish_is_assembled(more: bool, state: Argumen
     assert seen.meta.argument_states.get(block.id) is state
 
 
+@pytest.mark.parametrize("finish", ["MAX_TOKENS", "SAFETY", "OTHER"])
+@pytest.mark.parametrize("pieces", [[], [piece("$.a", stringValue="x")]], ids=["bare", "partial"])
+def test_call_that_is_open_at_another_end_does_not_run(finish: str, pieces: list[dict[str, Any]]):
+    seen = run(call(name="f", partialArgs=pieces, willContinue=True), finish=finish)
+    assert isinstance(seen.end, Done)
+    (block,) = seen.end.content
+    assert isinstance(block, ToolCallBlock)
+    assert seen.meta.argument_states == {block.id: ArgumentState.TRUNCATED}
+
+
 def test_next_call_ends_an_open_one():
     first, second = content(call(name="f", willContinue=True), call(name="g", args={"a": 1}))
     assert (first.name, first.arguments) == ("f", {})
