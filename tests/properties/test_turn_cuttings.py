@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.messages import ArgumentState
 from shared.segments import Segment
-from tests.support.cuttings import cut_at, pieces, two_way
+from shared.turns import Target, ToolSpec
+from tests.support.cuttings import common, cut_at, pieces, two_way
 from tests.support.turns import turn
 from worker.chunks.types import DoneChunk
 from worker.turn.pipeline import pipeline_for
@@ -61,6 +63,21 @@ def test_every_cutting_in_two_delivers_the_same_segments():
 @given(st.lists(st.integers(0, len(BODY)), max_size=40))
 def test_any_cutting_delivers_the_same_segments(places):
     assert delivered(cut_at(BODY, places)) == delivered([BODY])
+
+
+HOLE = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"ika\n\n'
+WITH_A_HOLE = stream('roll({"user": "ann', 9).split(b'data: {"choices"')[0] + HOLE + stream('"})')
+
+
+def test_a_call_of_the_prose_with_a_hole_runs_in_no_cutting():
+    target = Target(provider="my-box", model="m")
+    request = turn(target=target, tools=(ToolSpec(name="roll"),))
+    for parts in (*two_way(WITH_A_HOLE), *common(WITH_A_HOLE)):
+        pipeline = pipeline_for(request, target, 1)
+        segments = [segment for part in parts for segment in pipeline.feed(part)]
+        assert segments + pipeline.flush() == []
+        (call,) = pipeline.calls
+        assert (call.args, call.state) == ({"user": "ann"}, ArgumentState.TRUNCATED)
 
 
 def test_the_segments_count_from_one_and_fit_a_message():

@@ -285,14 +285,15 @@ class ChunkProcessor:
         return [*chunks, DoneChunk(metadata=metadata, serving_provider=host)]
 
     def _calls(self, event: Done, meta: Meta) -> list[FunctionCall]:
-        """Native calls first, then those of the prose."""
+        """Native calls first, then those of the prose, whose place among lost events is unknown."""
         calls = [
             call_of_block(block, meta.argument_states)
             for block in event.content
             if isinstance(block, ToolCallBlock)
         ]
         for number, called in enumerate(self._called):
-            calls.append(call_of_prose(called, number, meta.response_id))
+            has_hole = meta.skipped > 0
+            calls.append(call_of_prose(called, number, meta.response_id, has_hole=has_hole))
         return calls
 
     def _failed(self, event: StreamFailed) -> list[ProcessedChunk]:

@@ -52,8 +52,16 @@ def call_of_block(block: ToolCallBlock, states: Mapping[str, ArgumentState]) -> 
     )
 
 
-def call_of_prose(called: Called, number: int, response_id: str | None) -> FunctionCall:
-    """The call that stood in the prose, under an id that a replay makes again."""
+def call_of_prose(
+    called: Called, number: int, response_id: str | None, *, has_hole: bool = False
+) -> FunctionCall:
+    """The call that stood in the prose, under an id that a replay makes again.
+
+    In a prose that lost an event (`has_hole`) it may be the call that lost something.
+    """
+    state = called.state
+    if has_hole and state is ArgumentState.OK:
+        state = ArgumentState.TRUNCATED
     seed = f"{response_id or ''}|prose|{number}".encode("utf-8", "replace")
     digest = hashlib.blake2s(seed, digest_size=6).hexdigest()
-    return FunctionCall(id=f"call_{digest}", name=called.name, args=called.args, state=called.state)
+    return FunctionCall(id=f"call_{digest}", name=called.name, args=called.args, state=state)

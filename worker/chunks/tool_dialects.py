@@ -6,7 +6,7 @@ only. A new dialect is a row with a parser and two examples, which a test runs.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 
 import msgspec
 import regex
@@ -110,19 +110,25 @@ _PARAMETER = re.compile(
 
 def _xml_calls(body: str, tools: Tools) -> list[Called] | None:
     """`<function=name><parameter=key>value</parameter></function>`, or JSON inside."""
-    return _all_known(
-        (
-            (name, _xml_arguments(inner, tools.by_name[name]) if name in tools.by_name else None)
-            for name, inner in _FUNCTION.findall(body)
-        ),
-        tools,
-    )
+    found = _FUNCTION.findall(body)
+    if not all(name in tools.by_name for name, _ in found):
+        return None
+    return [_xml_call(tools.by_name[name], inner) for name, inner in found] or None
 
 
-def _xml_arguments(inner: str, tool: Tool) -> dict[str, object] | str:
+def _xml_call(tool: Tool, inner: str) -> Called:
     if inner.strip().startswith("{"):
-        return inner
-    return {key: _typed(value, tool.types.get(key)) for key, value in _PARAMETER.findall(inner)}
+        return Called(tool.name, *final_arguments(inner))
+    return _paired(tool, _PARAMETER, inner)
+
+
+def _paired(tool: Tool, pair: re.Pattern[str], text: str) -> Called:
+    """The call whose arguments are pairs of tags. What else stands there was a pair, and is cut."""
+    if pair.sub("", text).strip():
+        return _invalid(tool.name)
+    found = [(key.strip(), value) for key, value in pair.findall(text)]
+    args = {key: _typed(value, tool.types.get(key)) for key, value in found}
+    return Called(tool.name, args, ArgumentState.OK)
 
 
 _GLM_NAME = re.compile(r"\s*([\w.-]{1,128})\s*(?=<arg_key>|\Z)")
@@ -133,11 +139,9 @@ def _glm_calls(body: str, tools: Tools) -> list[Called] | None:
     """`name<arg_key>key</arg_key><arg_value>value</arg_value>` (GLM 4.5 and later)."""
     found = _GLM_NAME.match(body)
     tool = tools.by_name.get(found[1]) if found else None
-    if tool is None:
+    if found is None or tool is None:
         return None
-    pairs = _GLM_PAIR.findall(body)
-    args = {key.strip(): _typed(value, tool.types.get(key.strip())) for key, value in pairs}
-    return [Called(tool.name, args, ArgumentState.OK)]
+    return [_paired(tool, _GLM_PAIR, body[found.end() :])]
 
 
 def _tool_call_calls(body: str, tools: Tools) -> list[Called] | None:
@@ -205,21 +209,13 @@ def _kimi_calls(body: str, tools: Tools) -> list[Called] | None:
     return _all_known(_KIMI_CALL.findall(body), tools)
 
 
-def _all_known(
-    found: Iterator[tuple[str, dict[str, object] | str | None]]
-    | list[tuple[str, dict[str, object] | str | None]]
-    | list[tuple[str, str]],
-    tools: Tools,
-) -> list[Called] | None:
+def _all_known(found: Iterable[tuple[str, str]], tools: Tools) -> list[Called] | None:
     """The calls, if there are any and each names an exposed tool."""
     calls: list[Called] = []
     for name, given in found:
-        if name not in tools.by_name or given is None:
+        if name not in tools.by_name:
             return None
-        args, state = (
-            final_arguments(given) if isinstance(given, str) else (given, ArgumentState.OK)
-        )
-        calls.append(Called(name, args, state))
+        calls.append(Called(name, *final_arguments(given)))
     return calls or None
 
 

@@ -147,6 +147,12 @@ def test_calls_of_the_prose_come_after_the_native_ones_and_make_a_tool_use_of_a_
     assert (said.text, said.thoughts, len(said.calls)) == ("Hello ", "so Imust do.", 1)
 
 
+def test_no_call_of_the_prose_runs_where_an_event_was_lost():
+    options: Options = {"tools": [tool("roll")], "verbatim_tools": True}
+    said = run(text("roll({})"), done(), meta=Meta(skipped=1), **options)
+    assert [(call.name, call.state) for call in said.calls] == [("roll", ArgumentState.TRUNCATED)]
+
+
 @pytest.mark.parametrize("options", [{"verbatim_tools": True}, {"tools": [tool("roll")]}])
 def test_prose_is_not_searched_without_tools_or_flag(options):
     assert run(text("roll()"), done(), **options).text == "roll()"

@@ -43,3 +43,16 @@ def test_a_call_of_the_prose_has_the_same_id_when_it_is_read_again():
     assert first == again
     assert first.id not in {call_of_prose(called, 1, "resp").id, call_of_prose(called, 0, None).id}
     assert first.id.startswith("call_")
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (ArgumentState.OK, ArgumentState.TRUNCATED),
+        (ArgumentState.INVALID, ArgumentState.INVALID),
+    ],
+)
+def test_a_call_of_a_prose_with_a_hole_counts_as_cut(state, expected):
+    called = Called("n", {"a": 1}, state)
+    assert call_of_prose(called, 0, None, has_hole=True).state is expected
+    assert call_of_prose(called, 0, None).state is state
