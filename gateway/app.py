@@ -194,7 +194,7 @@ async def _parts(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Pa
         reporter = reporter_of(settings, redis, keys, process_id, on_report=count_report(metrics))
         try:
             texts = load_texts()
-            waiting = Waiting(queue, texts, tell=reporter.report)
+            waiting = Waiting(queue, texts, process_id, tell=reporter.report)
             shared = Shared(
                 settings=settings,
                 keys=keys,

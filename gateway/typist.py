@@ -3,7 +3,8 @@
 Comes in: turns that were admitted, turns that begin to show. Goes out: a typing sign in the turn's
 channel, renewed while nothing shows; after ten seconds of waiting a notice of what it waits for,
 kept up to date, and taken away when the turn is started. Intake starts signs and delivery stops
-them. A notice that a killed gateway has left is looked after by the next one.
+them. A notice is its gateway's alone; one whose gateway is gone is looked after by the next one,
+while the turn has a sign of its own there.
 
 A sign lives no longer than `TYPING_TTL_S`, whatever else is lost: bots in the wild were seen typing
 for hours. Failures are ignored.
@@ -11,6 +12,7 @@ for hours. Failures are ignored.
 
 import asyncio
 import contextlib
+import enum
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Coroutine
@@ -18,7 +20,16 @@ from typing import Final, Protocol
 
 import msgspec
 
-from gateway.front import Button, ChannelFront, OutgoingMessage, Sent, Unavailable
+from gateway.front import (
+    Button,
+    ChannelFront,
+    Outcome,
+    OutgoingMessage,
+    Refusal,
+    Refused,
+    Sent,
+    Unavailable,
+)
 
 REFRESH_S: Final = 8.0
 """Discord's sign lasts ten seconds."""
@@ -34,6 +45,15 @@ MAX_ENDED: Final = 1_000
 """Turns remembered as shown: what a gateway answers within some seconds."""
 
 logger = logging.getLogger(__name__)
+
+
+class Elsewhere(enum.StrEnum):
+    """Whose notice of a turn there is, where it is nobody's to take over."""
+
+    NONE = "none"
+    """Nobody's."""
+    KEPT = "kept"
+    """A living gateway's, or nobody knows."""
 
 
 class WaitingPort(Protocol):
@@ -66,11 +86,16 @@ class WaitingPort(Protocol):
         """The turn has no notice any more."""
         ...
 
+    async def elsewhere(self, turn_id: str) -> "Left | Elsewhere":
+        """The notice of a turn as it is kept, if its gateway is gone."""
+        ...
+
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
     """A notice as it stands in a channel, or, while it has no `message_id` yet, may stand there.
 
-    `nth` is the number in its nonce; by `text` and `reply_to` it is found without its id.
+    `nth` is the number in its nonce; by `text` and `reply_to` it is found without its id. Without
+    either, nothing was said yet.
     """
 
     turn_id: str
@@ -80,15 +105,8 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     nth: int = 0
     text: str = ""
     reply_to: int | None = None
-
-
-class _Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt that waits for its reply."""
-
-    turn_id: str
-    channel_id: int
-    reply_to: int | None
-    locale: str
+    gateway: str = ""
+    """The process that looks after it; the port fills it in, and knows whether it lives."""
 
 
 class Typist:
@@ -111,7 +129,8 @@ class Typist:
         self._refresh_s = refresh_s
         self._silence_s = silence_s
         self._signs: dict[str, asyncio.Task[None]] = {}
-        self._clearing: set[asyncio.Task[None]] = set()
+        self._kept: dict[str, asyncio.Task[None]] = {}
+        self._others: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._ended: OrderedDict[str, None] = OrderedDict()
 
@@ -124,7 +143,7 @@ class Typist:
                 yield
             finally:
                 self._group = None
-                for task in (*self._signs.values(), *self._clearing):
+                for task in (*self._signs.values(), *self._others):
                     task.cancel()
 
     def start(
@@ -139,44 +158,57 @@ class Typist:
         """Shows the sign for a turn, unless it shows already."""
         if self._group is None or turn_id in self._signs or turn_id in self._ended:
             return
-        prompt = _Prompt(turn_id=turn_id, channel_id=channel_id, reply_to=reply_to, locale=locale)
-        self._watch(turn_id, self._show(front, prompt))
+        prompt = Left(turn_id=turn_id, channel_id=channel_id, reply_to=reply_to, locale=locale)
+        task = self._group.create_task(self._show(front, prompt), name=f"typing {turn_id}")
+        self._signs[turn_id] = task
+        task.add_done_callback(lambda _: self._signs.pop(turn_id, None))
 
     def adopt(self, front: ChannelFront, left: Left) -> None:
-        """Looks after the notice of a gateway that died, without a typing sign."""
-        if self._group is None or self._waiting is None or left.turn_id in self._signs:
-            return
-        prompt = _Prompt(
-            turn_id=left.turn_id,
-            channel_id=left.channel_id,
-            reply_to=left.reply_to,
-            locale=left.locale,
-        )
-        notice = _Notice(front, prompt, self._waiting, left=left)
-        self._watch(left.turn_id, self._keep(notice))
+        """Looks after the notice of another gateway once that one is gone; it types no sign."""
+        if self._group is not None and self._waiting is not None:
+            self._beside(self._adopt(front, left.turn_id, self._waiting), "keep a notice")
 
     def stop(self, turn_id: str) -> None:
         """Ends the signs of a turn; harmless for one that has none."""
         self._ended[turn_id] = None  # a quick answer may come before its sign was started
         while len(self._ended) > MAX_ENDED:
             self._ended.popitem(last=False)
-        if (task := self._signs.get(turn_id)) is not None:
-            task.cancel()
+        for tasks in (self._signs, self._kept):
+            if (task := tasks.get(turn_id)) is not None:
+                task.cancel()
 
-    def _watch(self, turn_id: str, work: Coroutine[None, None, None]) -> None:
+    def _beside(self, work: Coroutine[None, None, None], name: str) -> None:
         assert self._group is not None  # noqa: S101 - the callers have looked
-        task = self._group.create_task(work, name=f"typing {turn_id}")
-        self._signs[turn_id] = task
-        task.add_done_callback(lambda _: self._signs.pop(turn_id, None))
+        task = self._group.create_task(work, name=name)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+
+    async def _adopt(self, front: ChannelFront, turn_id: str, waiting: WaitingPort) -> None:
+        """Waits for the end of the gateway that has posted a notice; an orderly one deletes it."""
+        for _ in range(int(TYPING_TTL_S / REFRESH_S)):
+            left = await waiting.elsewhere(turn_id)
+            if isinstance(left, Left):
+                await waiting.remember(left)  # from here on it is ours
+                await self._keep(_Notice(front, left, waiting, is_remembered=True))
+                return
+            if left is Elsewhere.NONE:
+                return
+            await asyncio.sleep(self._refresh_s)
 
     async def _keep(self, notice: "_Notice") -> None:
+        task, turn_id = asyncio.current_task(), notice.turn_id
+        assert task is not None  # noqa: S101 - a coroutine of a task
+        self._kept[turn_id] = task
         try:
             for _ in range(int(TYPING_TTL_S / REFRESH_S)):
+                if turn_id in self._ended:
+                    return
                 await notice.refresh()
                 if not notice.is_left:
                     return
                 await asyncio.sleep(self._refresh_s)
         finally:
+            self._kept.pop(turn_id, None)
             await notice.take_away()
             self._clear(notice)
 
@@ -184,9 +216,7 @@ class Typist:
         """Goes on taking a notice away after its sign has ended; else it would stay for ever."""
         if self._group is None or not notice.is_left:
             return  # the next gateway finds it
-        task = self._group.create_task(self._take_away(notice), name="clear a notice")
-        self._clearing.add(task)
-        task.add_done_callback(self._clearing.discard)
+        self._beside(self._take_away(notice), "clear a notice")
 
     async def _take_away(self, notice: "_Notice") -> None:
         for _ in range(int(TYPING_TTL_S / REFRESH_S)):
@@ -196,7 +226,7 @@ class Typist:
                 return
         logger.warning("place.left", extra={"turn_id": notice.turn_id})
 
-    async def _show(self, front: ChannelFront, prompt: _Prompt) -> None:
+    async def _show(self, front: ChannelFront, prompt: Left) -> None:
         notice = None if self._waiting is None else _Notice(front, prompt, self._waiting)
         try:
             for n in range(int(TYPING_TTL_S / REFRESH_S)):
@@ -225,20 +255,20 @@ class _Notice:
     def __init__(
         self,
         front: ChannelFront,
-        prompt: _Prompt,
+        prompt: Left,
         waiting: WaitingPort,
         *,
-        left: Left | None = None,
+        is_remembered: bool = False,
     ) -> None:
         self._front = front
         self._prompt = prompt
         self._waiting = waiting
         self._said: str | None = None
-        self._message_id = left.message_id or None if left else None
-        self._posted = 0 if left is None else left.nth + (self._message_id is not None)
+        self._message_id = prompt.message_id or None
+        self._posted = prompt.nth + (self._message_id is not None)
         self._posting: asyncio.Task[None] | None = None
-        self._is_remembered = left is not None
-        self._doubtful = left.text if left and self._message_id is None else None
+        self._is_remembered = is_remembered
+        self._doubtful = prompt.text or None if self._message_id is None else None
         """The text of a post whose receipt was lost."""
 
     @property
@@ -271,17 +301,19 @@ class _Notice:
         elif not words:
             return
         elif self._message_id is None:
-            self._posting = asyncio.create_task(self._post(words), name="place in the queue")
-            await asyncio.shield(self._posting)
+            await self._say(words)
         elif words != self._said:
             self._said = words
-            await self._front.edit(
+            outcome = await self._front.edit(
                 self._prompt.channel_id,
                 self._message_id,
                 words,
                 is_notice=True,
                 buttons=self._buttons,
             )
+            if _is_gone(outcome):  # somebody has deleted it
+                self._message_id = None
+                await self._say(words)
 
     async def take_away(self) -> None:
         """Deletes the notice, if there is one."""
@@ -318,6 +350,15 @@ class _Notice:
             if message.is_own and (message.nonce == nonce or message.text == words):
                 self._message_id = message.message_id
 
+    async def _say(self, words: str) -> None:
+        """Posts, unless the turn has a notice of another gateway, or of one that is gone."""
+        if not self._is_remembered:
+            turn_id = self._prompt.turn_id
+            if await self._waiting.elsewhere(turn_id) is not Elsewhere.NONE:
+                return
+        self._posting = asyncio.create_task(self._post(words), name="place in the queue")
+        await asyncio.shield(self._posting)
+
     async def _post(self, words: str) -> None:
         prompt = self._prompt
         message = OutgoingMessage(
@@ -337,18 +378,18 @@ class _Notice:
             await self._remember(words)
             self._posted += 1
         else:
+            # An earlier gateway used the nonce for a notice that it took away.
+            self._posted += _is_gone(outcome)
             logger.debug("place.not_said", extra={"outcome": type(outcome).__name__})
 
     async def _remember(self, words: str) -> None:
         prompt, self._is_remembered = self._prompt, True
         await self._waiting.remember(
-            Left(
-                turn_id=prompt.turn_id,
-                channel_id=prompt.channel_id,
-                message_id=self._message_id or 0,
-                locale=prompt.locale,
-                nth=self._posted,
-                text=words,
-                reply_to=prompt.reply_to,
+            msgspec.structs.replace(
+                prompt, message_id=self._message_id or 0, nth=self._posted, text=words
             )
         )
+
+
+def _is_gone(outcome: Outcome) -> bool:
+    return isinstance(outcome, Refused) and outcome.refusal is Refusal.GONE

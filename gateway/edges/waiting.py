@@ -13,7 +13,7 @@ from gateway.edges.mishaps import Tell, mishap, to_nobody
 from gateway.front import Button
 from gateway.notices import STOP, Notices
 from gateway.steps import nonce_of
-from gateway.typist import Left
+from gateway.typist import Elsewhere, Left
 from shared.edges.overview import Overview, Place, Why
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
@@ -37,15 +37,20 @@ class Waiting:
 
     Args:
         queue: the queue of the cell.
+        own: this gateway's process id.
         texts: the catalogs.
         tell: takes reports of notices that cannot be read.
     """
 
-    def __init__(self, queue: TurnQueue, texts: Texts, *, tell: Tell = to_nobody) -> None:
+    def __init__(
+        self, queue: TurnQueue, texts: Texts, own: str = "", *, tell: Tell = to_nobody
+    ) -> None:
         self._overview = Overview(queue)
         self._redis = queue.redis
         self._places = queue.keys.places
         self._turn = queue.keys.turn
+        self._heartbeat = queue.keys.heartbeat
+        self._own = own
         self._texts = texts
         self._notices = Notices(texts)
         self._tell = tell
@@ -88,7 +93,8 @@ class Waiting:
         """Keeps where a notice stands; without Redis it is not kept."""
         try:
             async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hset(self._places, left.turn_id, _encode(left).decode())
+                row = msgspec.structs.replace(left, gateway=self._own)
+                pipe.hset(self._places, left.turn_id, _encode(row).decode())
                 pipe.pexpire(self._places, PLACES_TTL_MS)
                 await within(pipe.execute())
         except StoreError as exc:
@@ -100,6 +106,21 @@ class Waiting:
             await within(self._redis.hdel(self._places, turn_id))
         except StoreError as exc:
             logger.debug("place.not_forgotten", extra={"error": str(exc)})
+
+    async def elsewhere(self, turn_id: str) -> Left | Elsewhere:
+        """The notice of a turn as it is kept, if its gateway is gone."""
+        try:
+            row: bytes | None = await within(self._redis.hget(self._places, turn_id))
+            if row is None:
+                return Elsewhere.NONE
+            left = _left.decode(row)
+            is_living = left.gateway and await within(
+                self._redis.exists(self._heartbeat(left.gateway))
+            )
+        except (StoreError, msgspec.DecodeError) as exc:
+            logger.debug("place.not_known", extra={"error": str(exc)})
+            return Elsewhere.KEPT
+        return Elsewhere.KEPT if is_living else left
 
     async def left_behind(self, *, is_local: bool) -> list[Left]:
         """The notices that stand in local channels, or in Discord; none while Redis is away.

@@ -2,14 +2,16 @@
 
 from collections.abc import AsyncIterator, Iterator
 
+import msgspec
 import pytest
 from redis.asyncio import Redis
 
 from gateway.edges.waiting import Waiting, sentence
-from gateway.typist import Left
+from gateway.typist import Elsewhere, Left
 from shared.config import Settings
 from shared.edges.overview import Place, Why
 from shared.edges.queue import TurnQueue
+from shared.edges.records import TurnRecords, this_process
 from shared.edges.redis import connect
 from shared.i18n import load_texts
 from shared.keys import Keys
@@ -73,6 +75,7 @@ async def test_without_redis_nothing_is_said(queue: TurnQueue):
     await away.remember(Left(turn_id="l1", channel_id=7, message_id=8))
     await away.forget("l1")
     assert await away.left_behind(is_local=True) == []
+    assert await away.elsewhere("l1") is Elsewhere.KEPT
     await redis.aclose(close_connection_pool=True)
 
 
@@ -90,11 +93,12 @@ def test_a_notice_has_a_nonce_of_its_own_each_time(queue: TurnQueue):
 
 
 async def test_notices_are_remembered_for_the_next_gateway(queue: TurnQueue):
-    waiting = Waiting(queue, TEXTS)
+    waiting = Waiting(queue, TEXTS, "g1")
     local = Left(
         turn_id="l1", channel_id=7, message_id=8, locale="de", nth=2, text="wait", reply_to=6
     )
     await waiting.remember(local)
+    local = msgspec.structs.replace(local, gateway="g1")
     await waiting.remember(Left(turn_id="m1", channel_id=9, message_id=10))
     assert await waiting.left_behind(is_local=True) == [local]
     assert [one.turn_id for one in await waiting.left_behind(is_local=False)] == ["m1"]
@@ -114,3 +118,21 @@ async def test_a_notice_that_cannot_be_read_is_reported_once_and_hides_no_other(
     assert found[True] == []
     assert sorted(str(one.turn_id) for one in reporter.reports) == ["m2", "m3", "m4"]
     assert {one.stage for one in reporter.reports} == {"places"}
+
+
+async def test_a_notice_is_its_gateways_while_that_one_lives(queue: TurnQueue):
+    records = TurnRecords(queue.redis, queue.keys)
+    waiting = Waiting(queue, TEXTS, "g1")
+    assert await waiting.elsewhere("m1") is Elsewhere.NONE
+    await records.report_process(this_process("g1", "gateway", started_ms=0, now_ms=0))
+    await waiting.remember(Left(turn_id="m1", channel_id=9, message_id=10))
+    assert await waiting.elsewhere("m1") is Elsewhere.KEPT
+    await records.forget_process("g1")
+    assert await waiting.elsewhere("m1") == Left(
+        turn_id="m1", channel_id=9, message_id=10, gateway="g1"
+    )
+    older = '{"turn_id":"m2","channel_id":9,"message_id":11}'
+    await queue.redis.hset(queue.keys.places, "m2", older)  # type: ignore[misc]  # redis-py
+    assert isinstance(await waiting.elsewhere("m2"), Left)
+    await queue.redis.hset(queue.keys.places, "m3", "{")  # type: ignore[misc]  # redis-py
+    assert await waiting.elsewhere("m3") is Elsewhere.KEPT

@@ -3,21 +3,29 @@
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from gateway.front import Button, OutgoingMessage, Refusal, Refused, Sent, Unavailable
-from gateway.typist import Left, Typist
+from gateway.typist import Elsewhere, Left, Typist
 from tests.support.channel import MemoryFront
 
 
 class Words:
-    """A turn's place as a test changes it."""
+    """A turn's place as a test changes it, for the gateway `own`; those `beside` share notices."""
 
-    def __init__(self, words: str | None = "2 before you") -> None:
+    def __init__(
+        self,
+        words: str | None = "2 before you",
+        own: str = "first",
+        beside: "Words | None" = None,
+    ) -> None:
         self.said = words
         self.is_shown = False
         self.asked: list[str] = []
-        self.left: dict[str, Left] = {}
+        self.own = own
+        self.left: dict[str, Left] = {} if beside is None else beside.left
+        self.living: set[str] = set() if beside is None else beside.living
 
     async def words(self, turn_id: str, locale: str) -> str | None:
         self.asked.append(f"{turn_id} {locale}")
@@ -33,10 +41,16 @@ class Words:
         return (Button(custom_id=f"stop:{turn_id}", label=locale),)
 
     async def remember(self, left: Left) -> None:
-        self.left[left.turn_id] = left
+        self.left[left.turn_id] = msgspec.structs.replace(left, gateway=self.own)
 
     async def forget(self, turn_id: str) -> None:
         self.left.pop(turn_id, None)
+
+    async def elsewhere(self, turn_id: str) -> Left | Elsewhere:
+        left = self.left.get(turn_id)
+        if left is None:
+            return Elsewhere.NONE
+        return Elsewhere.KEPT if left.gateway in self.living else left
 
 
 def signs(words: Words, silence_s: float = 0.0) -> Typist:
@@ -292,6 +306,7 @@ async def test_a_notice_that_was_being_posted_is_kept_and_not_doubled(front: Mem
     words = Words()
     await front.send(OutgoingMessage(channel_id=7, text="2 before you", nonce="l1-3"))
     left = Left(turn_id="l1", channel_id=7, nth=3, text="2 before you", reply_to=5)
+    await words.remember(left)
     typist = signs(words)
     async with typist.running():
         typist.adopt(front, left)
@@ -300,3 +315,67 @@ async def test_a_notice_that_was_being_posted_is_kept_and_not_doubled(front: Mem
         await until(lambda: front.shown(7) == ["you are next"])
         typist.stop("l1")
     assert front.shown(7) == []
+
+
+async def test_whoever_waits_while_gateways_are_replaced_has_a_sign_and_a_notice_again(
+    front: MemoryFront,
+):
+    """The new gateway is there before the old one ends in order, and takes its notice away."""
+    before = Words(own="old")
+    after = Words(own="new", beside=before)
+    before.living |= {"old", "new"}
+    new = signs(after)
+    async with new.running():
+        old = signs(before)
+        async with old.running():
+            old.start("l1", front, 7, reply_to=5)
+            await until(lambda: "l1" in before.left and before.left["l1"].message_id > 0)
+            new.start("l1", front, 7, reply_to=5)
+            new.adopt(front, before.left["l1"])
+            await until(lambda: len(after.asked) > 1)
+            assert front.shown(7) == ["2 before you"]
+            assert before.left["l1"].gateway == "old"
+        typed = len(front.typed)
+        await until(lambda: front.shown(7) == ["2 before you"] and len(front.typed) > typed)
+        assert after.left["l1"].gateway == "new"
+        new.stop("l1")
+        await until(lambda: front.shown(7) == [])
+    assert after.left == {}
+
+
+async def test_a_notice_that_somebody_has_deleted_is_posted_again(front: MemoryFront):
+    words = Words()
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", front, 7)
+        await until(lambda: front.shown(7) == ["2 before you"])
+        front.channels[7].clear()
+        words.said = "you are next"
+        await until(lambda: front.shown(7) == ["you are next"])
+        typist.stop("l1")
+        await until(lambda: front.shown(7) == [])
+    assert words.left == {}
+
+
+async def test_the_notice_of_a_gateway_that_seems_to_live_is_taken_over_once_it_does_not(
+    front: MemoryFront,
+):
+    """The heartbeat of a gateway that was killed stays for some seconds."""
+    words = Words(own="dead")
+    outcome = await front.send(OutgoingMessage(channel_id=7, text="2 before you", nonce="l1-0"))
+    assert isinstance(outcome, Sent)
+    left = Left(turn_id="l1", channel_id=7, message_id=outcome.message_id)
+    await words.remember(left)
+    words.living.add("dead")
+    words.own = "new"
+    typist = signs(words)
+    async with typist.running():
+        typist.start("l1", front, 7)
+        typist.adopt(front, left)
+        await until(lambda: len(front.typed) > 2)
+        typist.stop("l1")  # the answer begins to show
+        await asyncio.sleep(0.01)
+        assert front.shown(7) == ["2 before you"]
+        words.living.clear()
+        await until(lambda: front.shown(7) == [])
+    assert words.left == {}
