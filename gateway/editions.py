@@ -9,6 +9,9 @@ second counts attempts once more.
 
 from typing import Final
 
+import msgspec
+from msgspec import UnsetType
+
 from gateway.steps import Head, nonce_of
 from shared.segments import Envelope, SegmentPreview, SegmentReady
 
@@ -47,6 +50,12 @@ def adopted(head: Head, envelope: Envelope) -> Head:
         cursor=head.cursor,
         past=_past(head, envelope),
     )
+
+
+def numbered(head: Head, before: Head) -> Head:
+    """The head as it is written next after the head `before`."""
+    last = before.writes
+    return msgspec.structs.replace(head, writes=1 if isinstance(last, UnsetType) else last + 1)
 
 
 def nonce_for(turn_id: str, envelope: Envelope, part: int) -> str:

@@ -27,7 +27,7 @@ from typing import assert_never
 
 import msgspec
 
-from gateway.editions import adopted, is_of, is_past, nonce_for, restarted
+from gateway.editions import adopted, is_of, is_past, nonce_for, numbered, restarted
 from gateway.front import Outcome, Refusal, Refused, Sent, Unavailable
 from gateway.steps import (
     Erase,
@@ -279,6 +279,7 @@ class TurnSequencer:
     def _patch(
         self, *, put: tuple[tuple[int, Slot], ...] = (), drop: tuple[int, ...] = ()
     ) -> Patch:
+        self._head = numbered(self._head, self._journaled)
         before, self._journaled = self._journaled, self._head
         armed = () if before.closed else self._armed
         return Patch(head=self._head, before=before, put=put, drop=drop, armed=armed)

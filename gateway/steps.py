@@ -60,7 +60,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     are the editions (attempt and claim) that were left for this one: what comes of them is void.
     Numbers alone would not tell: a server that forgot its last second counts attempts once more.
     `upto` is the last envelope of the run that is being shown, 0 for one alone; `again` are the
-    places in it, in order, that were put otherwise.
+    places in it, in order, that were put otherwise. `writes` numbers the patches: no two have the
+    same head, so that a copy of one that arrives after a later one is told apart. Journals of
+    earlier versions have none.
     """
 
     attempt: int = 0
@@ -72,6 +74,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     past: tuple[str, ...] = ()
     upto: int = 0
     again: tuple[int, ...] = ()
+    writes: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,14 +9,17 @@
 --       of the stream that this acknowledges: they are shown, and the journal says so
 -- Answers: done; fenced: the lease is another's; forgotten: another head was written last, because
 --          the server lost its last moments, and slots with them
--- Sent twice: the second finds its own head and writes the same.
+-- Sent twice: the second finds its own head and writes the same. A copy that arrives after a later
+--             patch finds another head, or where it replaces everything a later number of its writes.
 -- A lease that ended and that nobody else took since is as good as held.
 local owner = redis.call('GET', KEYS[2]) or redis.call('GET', KEYS[3])
 if owner ~= ARGV[1] then return 'fenced' end
+local known = redis.call('HGET', KEYS[1], 'head') or ''
+local function writes(head) return head ~= '' and cjson.decode(head).writes or 0 end
 if ARGV[3] == '*' then
+  if writes(known) > writes(ARGV[4]) then return 'forgotten' end
   redis.call('DEL', KEYS[1])
 else
-  local known = redis.call('HGET', KEYS[1], 'head') or ''
   if known ~= ARGV[3] and known ~= ARGV[4] then return 'forgotten' end
 end
 redis.call('HSET', KEYS[1], 'head', ARGV[4])

@@ -16,7 +16,9 @@ from gateway.edges.store import (
     RedisMarks,
     StreamSource,
 )
-from gateway.steps import Head, JournalRecord, Patch, Slot, Written
+from gateway.front import Sent
+from gateway.sequencer import TurnSequencer
+from gateway.steps import Head, JournalRecord, Patch, Piece, Post, Slot, Written
 from shared.config import Settings
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.records import TurnRecords
@@ -25,6 +27,8 @@ from shared.edges.streams import TailReader
 from shared.errors import StoreFull, StoreUnavailable, WireError
 from shared.keys import Keys
 from shared.turns import FollowUp
+from shared.wire import encode_json
+from tests.support.envelopes import preview
 from tests.support.servers import RedisServer, flavors, running_server
 from tests.support.turns import admit_and_claim, segment, turn
 
@@ -183,6 +187,49 @@ async def test_a_journal_that_forgot_is_written_anew(redis):
     whole = Patch(head=three, before=None, put=((0, slot(10)), (1, slot(11))))
     assert await journal.write("l1", whole) is Written.DONE
     assert await journal.read("l1") == JournalRecord(head=three, slots=(slot(10), slot(11)))
+
+
+async def test_a_copy_of_a_patch_that_comes_after_a_later_one_changes_nothing(redis):
+    """A command that is sent again over another connection overtakes its first copy."""
+    await PartitionLease(redis, KEYS, 0, "a").take()
+    journal, turn = RedisJournal(redis, KEYS, 0, "a"), TurnSequencer("m1")
+    first = turn.feed(preview(0, "Tw"), (Piece(text="Tw"),))
+    assert first is not None
+    assert turn.postpone(first)
+    step = turn.step()
+    assert isinstance(step, Post)
+    intent = turn.intent(step, 1)
+    receipt = turn.settle(step, Sent(message_id=1001))
+    assert intent is not None
+    assert receipt is not None
+    assert await journal.write("m1", intent) == "done"
+    early = turn.whole()
+    assert await journal.write("m1", receipt) == "done"
+    shown = await journal.read("m1")
+    assert shown is not None
+    assert shown.slots[0].message_id == 1001
+    assert await journal.write("m1", intent) is Written.FORGOTTEN
+    assert await journal.read("m1") == shown
+    late = msgspec.structs.replace(early, head=intent.head, put=((0, slot()),))
+    assert await journal.write("m1", late) is Written.FORGOTTEN
+    assert await journal.read("m1") == shown
+    assert await journal.write("m1", turn.whole()) == "done"
+
+
+async def test_a_journal_of_an_earlier_version_goes_on(redis):
+    await PartitionLease(redis, KEYS, 0, "a").take()
+    older = b'{"attempt":1,"claim":"aaaa0001","seq":1,"parts":0,"cursor":1,"closed":false,'
+    older += b'"past":[],"upto":0,"again":[]}'
+    row = encode_json(slot(1001))
+    await redis.hset(KEYS.journal("m1"), mapping={"head": older, "0": row})
+    journal = RedisJournal(redis, KEYS, 0, "a")
+    turn = TurnSequencer("m1", await journal.read("m1"))
+    patch = turn.abandon()
+    assert await journal.write("m1", patch) == "done"
+    assert await journal.write("m1", patch) == "done"
+    found = await journal.read("m1")
+    assert found is not None
+    assert (found.head.closed, found.head.writes, found.slots) == (True, 1, (slot(1001),))
 
 
 async def test_a_receipt_acknowledges_what_it_ends_and_a_refused_one_nothing(redis):
