@@ -224,11 +224,14 @@ class TurnQueue:
         except StoreFull:
             return Appended.BACKPRESSURE
 
-    async def preview(self, token: AttemptToken, text: str) -> Appended:
-        """Appends what may be seen of the next segment; it counts as none."""
+    async def preview(self, token: AttemptToken, seq: int, text: str) -> Appended:
+        """Appends what may be seen of the segment after `seq`; it counts as none.
+
+        `GAP` where that is not the next one: of no use any more.
+        """
         keys, event = [self.keys.turn(token.turn_id)], encode_json(SegmentPreview(text=text))
         args: list[str | bytes | int] = [
-            *(token.turn_id, token.attempt, token.claim, event, self.out_max_entries)
+            *(token.turn_id, token.attempt, token.claim, seq, event, self.out_max_entries)
         ]
         return Appended(_text(await self.run(self._preview, keys, args, common=False)))
 

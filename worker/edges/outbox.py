@@ -103,7 +103,7 @@ class Outbox:
         if not self._shows_previews:
             return
         try:
-            answer = await self._queue.preview(self.token, text)
+            answer = await self._queue.preview(self.token, len(self._segments), text)
         except StoreError:
             return
         if answer is Appended.FENCED:

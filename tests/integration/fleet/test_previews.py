@@ -3,7 +3,7 @@
 import pytest
 from redis.asyncio import Redis
 
-from shared.edges.queue import TurnQueue
+from shared.edges.queue import Appended, TurnQueue
 from shared.edges.records import TurnRecords
 from shared.errors import Fenced
 from shared.keys import Keys
@@ -34,6 +34,17 @@ async def test_a_preview_counts_as_no_segment(
         (1, "SegmentPreview"),
         (2, "TurnDone"),
     ]
+
+
+async def test_a_copy_of_a_preview_that_comes_after_its_segment_is_dropped(
+    queue: TurnQueue, lease: Lease, client: Redis, keys: Keys
+):
+    """A command that is sent again over another connection overtakes its first copy."""
+    assert await queue.preview(lease.token, 0, "ha") is Appended.OK
+    assert await queue.append(lease.token, 1, segment(lease.token, 1, "half")) is Appended.OK
+    assert await queue.preview(lease.token, 0, "ha") is Appended.GAP
+    assert await queue.preview(lease.token, 1, "mo") is Appended.OK
+    assert [entry.seq for entry in await out_entries(client, keys)] == [0, 1, 1]
 
 
 async def test_what_was_seen_is_superseded_after_a_crash(
