@@ -14,13 +14,14 @@ from typing import Final
 
 import msgspec
 
-from gateway.delivery.pieces import pieces_of, resumed
+from gateway.delivery.pieces import pieces_of, resumed, within
 from gateway.delivery.runs import Run, covers, has_end, merged, rest_of
 from gateway.delivery.surroundings import Surroundings
+from gateway.editions import is_of
 from gateway.front import Rank
 from gateway.notices import REST_IN_FILE
 from gateway.sequencer import TurnSequencer
-from gateway.steps import Piece, Plan
+from gateway.steps import Head, Piece, Plan
 from shared.segments import Envelope, SegmentKind, SegmentPreview, SegmentReady
 from shared.turns import Front
 
@@ -96,13 +97,16 @@ class Chooser:
     async def choose(self, turn: TurnSequencer, lane: Lane) -> Choice:
         """What to show next of a lane. Cancelled, nothing was decided."""
         envelope = lane.waiting[0]
-        pieces = pieces_of(
+        whole = pieces_of(
             envelope.event,
             self._around.notices,
             locale=envelope.route.locale,
             is_command=envelope.route.interaction is not None,
             turn_id=envelope.turn_id if envelope.route.front is Front.DISCORD else None,
         )
+        # One message is left for what is beyond the cap.
+        room = self._around.max_messages - 1 - _before(envelope, turn.whole().head)
+        pieces = within(whole, room)
         if isinstance(envelope.event, SegmentPreview) and self._is_shown(envelope, pieces):
             return Choice(pieces=())
         plan = turn.plan(envelope)
@@ -168,6 +172,17 @@ class Chooser:
         except TimeoutError:
             return False  # the server forgot some of them
         return True
+
+
+def _before(envelope: Envelope, head: Head) -> int:
+    """How many messages of its attempt stand before those of an envelope.
+
+    Those of it that are there already are none of them: an envelope that an earlier life began
+    must get the same pieces.
+    """
+    if is_of(head, envelope):
+        return head.cursor - head.parts
+    return 0 if envelope.seq == 1 else head.cursor
 
 
 def _choice(

@@ -30,6 +30,7 @@ MAX_PREVIEW_CHARS: Final = MAX_SEGMENT_CHARS - 4
 """A preview is cut where a message ends; its segment is not."""
 GOES_ON: Final = " \u2026"
 TABLE_FILE: Final = "table.png"
+TABLE_SOURCE_FILE: Final = "table.md"
 PICTURE_FILE: Final = "picture.png"
 TEXT_FILE: Final = "reply.md"
 CODE_FILE: Final = "code.txt"
@@ -119,6 +120,21 @@ def with_file(piece: Piece, data: bytes) -> Piece:
     """A picture's piece, with the picture."""
     file = OutgoingFile(name=piece.filename, data=data)
     return msgspec.structs.replace(piece, files=(file,), picture=None)
+
+
+def within(pieces: tuple[Piece, ...], room: int) -> tuple[Piece, ...]:
+    """The pieces, a table that cannot be drawn as a file where `room` messages cannot hold it."""
+    return tuple(
+        _filed(piece, piece.table)
+        if piece.table is not None and len(piece.plain) > max(room, 1)
+        else piece
+        for piece in pieces
+    )
+
+
+def _filed(piece: Piece, table: str) -> Piece:
+    file = OutgoingFile(name=TABLE_SOURCE_FILE, data=table.encode())
+    return msgspec.structs.replace(piece, plain=(Piece(files=(file,), plain=piece.plain),))
 
 
 def file_of(text: str, intro: str) -> Piece:

@@ -57,12 +57,14 @@ TABLE = [
     text(3, "b"),
     done(3),
 ]
+LONG: dict[str, Any] = {"kind": SegmentKind.TABLE, "fallback": ("x", "y")}
 MADE = [
     text(1, "a"),
     text(2, "", kind=SegmentKind.FILE, fallback=("(a picture)",), name="cat.png", picture="p1"),
     text(3, "b"),
     done(3),
 ]
+KEPT = {"p1": b"png"}
 HALVES = ["It failed. The answer above was cut off.", "-# Whoever set this up can change it."]
 REPLIES = {
     "plain": Case(envelopes=[text(1, "a"), text(2, "b"), done(2)], expected=["a", "b"]),
@@ -133,20 +135,23 @@ REPLIES = {
         envelopes=TABLE, expected=["a", "[table.png: png| t |]", "b"], picture=b"png"
     ),
     "a table without files": Case(
-        envelopes=TABLE,
-        expected=["a", "x", "y", "b"],
-        picture=b"png",
-        refused_files=NO_FILES,
+        envelopes=TABLE, expected=["a", "x", "y", "b"], picture=b"png", refused_files=NO_FILES
     ),
     "a picture of the model": Case(
-        envelopes=MADE, expected=["a", "[cat.png: png]", "b"], kept={"p1": b"png"}
+        envelopes=MADE, expected=["a", "[cat.png: png]", "b"], kept=KEPT
     ),
     "a picture that is gone": Case(envelopes=MADE, expected=["a", "(a picture)", "b"]),
     "a picture without files": Case(
-        envelopes=MADE,
-        expected=["a", "(a picture)", "b"],
-        kept={"p1": b"png"},
-        refused_files=NO_FILES,
+        envelopes=MADE, expected=["a", "(a picture)", "b"], kept=KEPT, refused_files=NO_FILES
+    ),
+    "a long table": Case(envelopes=TABLE, expected=["a", "[table.md: | t |]", "b"], max_messages=3),
+    "a long table without files": Case(
+        envelopes=TABLE, expected=["a", "x", "y", "b"], max_messages=3, refused_files=NO_FILES
+    ),
+    "a table of a second attempt": Case(
+        envelopes=[text(1, "1"), text(1, "| t |", attempt=2, **LONG), done(1, attempt=2)],
+        expected=["x", "y"],
+        max_messages=3,
     ),
     "a table as text": Case(envelopes=TABLE, expected=["a", "x", "y", "b"]),
 }

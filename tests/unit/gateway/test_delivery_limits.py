@@ -108,6 +108,20 @@ async def test_a_picture_beyond_the_cap_stays_a_picture(bench):
     assert [(file.name, file.data) for file in files] == [("reply.md", b"2 3"), ("a.png", b"png")]
 
 
+@pytest.mark.parametrize(
+    ("before", "plain", "is_file"),
+    [(0, 19, False), (0, 20, True), (17, 2, False), (17, 3, True), (19, 1, False), (19, 2, True)],
+)
+async def test_a_table_that_cannot_be_drawn_is_a_file_beyond_the_cap(bench, before, plain, is_file):
+    fallback = tuple(f"part {number}" for number in range(plain))
+    table = text(before + 1, "| t |", kind=SegmentKind.TABLE, fallback=fallback)
+    texts = [text(seq, str(seq)) for seq in range(1, before + 1)]
+    await bench.deliver(*texts, table, done(before + 1))
+    shown = bench.front.shown(7)
+    assert shown[before:] == (["[table.md: | t |]"] if is_file else list(fallback))
+    assert len(shown) <= bench.max_messages
+
+
 async def forever(_seconds: float) -> None:
     await asyncio.Event().wait()
 

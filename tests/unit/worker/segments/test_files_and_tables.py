@@ -1,5 +1,7 @@
 """Long code as a file, tables with their source: both with a fallback that fits messages."""
 
+import time
+
 import pytest
 
 from shared.segments import MAX_SEGMENT_CHARS, DeliveryMode, SegmentKind
@@ -95,6 +97,42 @@ def test_a_fallback_cannot_leave_its_fence_and_pads_no_long_cell():
     (text,) = aligned(rows, 1900)
     assert text.count("```") == 2
     assert max(map(len, text.split("\n"))) < 220
+
+
+def wide(columns: int, rows: int) -> list[str]:
+    """A table with one long cell in each column, and short ones below."""
+    long = "|".join("x" * 40 for _ in range(columns))
+    short = ["|".join("1" for _ in range(columns))] * rows
+    return [f"|{row}|" for row in ("|".join("h" * columns), "|".join("-" * columns), long, *short)]
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(100, 40), (20, 150), (3, 1500), (300, 2)])
+def test_a_wide_table_is_not_blown_up_by_blanks(columns: int, rows: int):
+    source = wide(columns, rows)
+    size = sum(map(len, source))
+    texts = aligned(source, 1900)
+    assert sum(map(len, texts)) <= 2 * size + 9 * len(texts)
+    assert len(texts) <= 2 * size // 1900 + 2
+    rows_shown = "".join(text.removeprefix("```\n").removesuffix("```") for text in texts)
+    assert rows_shown.count("1") == columns * rows
+
+
+def test_a_table_that_is_one_message_is_aligned_however_much_that_takes():
+    (text,) = aligned(wide(5, 5), 1900)
+    assert text.count(" | ") == 4 * 7
+    assert len(text) > 2 * sum(map(len, wide(5, 5)))
+
+
+def test_rows_as_they_were_written_cannot_leave_their_fence():
+    texts = aligned([*wide(100, 40), "| ``` |"], 1900)
+    assert {text.count("```") for text in texts} == {2}
+
+
+def test_the_cost_of_a_table_with_one_row_of_many_cells_is_linear():
+    rows = ["|a|b|", "|-|-|", "|" * 20_000, *["|a|"] * 20_000]
+    started = time.process_time()
+    aligned(rows, 1900)
+    assert time.process_time() - started < 2.0
 
 
 def test_a_table_is_cut_between_rows_and_its_head_repeated():
