@@ -94,11 +94,28 @@ class Recall:
         self._kept: deque[tuple[float, TurnRequest]] = deque(maxlen=KEPT_MAX)
         self._changes: deque[_Change] = deque(maxlen=KEPT_MAX)
         self._refused: deque[tuple[TurnRequest, Admission]] = deque()
+        self._unsure: dict[str, None] = {}
         self._server_id: str | None = None
 
     async def admit(self, request: TurnRequest) -> Admission:
-        """Takes a turn, or says why not; what was taken is kept for a while."""
-        answer = await self._admit(request)
+        """Takes a turn, or says why not; what was taken is kept for a while.
+
+        Raises:
+            StoreUnavailable: it may have been taken all the same. Who asks again then hears that it
+                is accepted, not that it is there already: it is the same question.
+        """
+        turn_id = request.turn_id
+        try:
+            answer = await self._admit(request)
+        except StoreUnavailable:
+            self._unsure[turn_id] = None
+            if len(self._unsure) > KEPT_MAX:
+                del self._unsure[next(iter(self._unsure))]
+            raise
+        is_unsure = turn_id in self._unsure
+        self._unsure.pop(turn_id, None)
+        if is_unsure and answer is Admission.DUPLICATE:
+            answer = Admission.ACCEPTED
         if answer is Admission.ACCEPTED:
             self._kept.append((_now_s(), request))
         return answer

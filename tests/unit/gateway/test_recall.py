@@ -78,6 +78,42 @@ def queue() -> ForgetfulQueue:
     return ForgetfulQueue()
 
 
+async def test_a_turn_whose_answer_was_lost_is_accepted_when_asked_again(queue: ForgetfulQueue):
+    lost = [True, False, False]
+
+    async def admit(request: TurnRequest) -> Admission:
+        answer = await queue.admit(request)
+        if lost.pop(0):
+            raise StoreUnavailable
+        return answer
+
+    recall = Recall(admit, queue, queue.tell)
+    await recall.look()
+    with pytest.raises(StoreUnavailable):
+        await recall.admit(turn("l1"))
+    assert await recall.admit(turn("l1")) is Admission.ACCEPTED
+    assert await recall.admit(turn("l1")) is Admission.DUPLICATE
+    queue.forget("l1")
+    lost.append(False)
+    await recall.look()
+    assert queue.taken == ["l1"]
+
+
+async def test_turns_whose_answers_were_lost_are_forgotten_in_the_end(queue: ForgetfulQueue):
+    async def admit(request: TurnRequest) -> Admission:
+        if request.turn_id in queue.taken:
+            return Admission.DUPLICATE
+        await queue.admit(request)
+        raise StoreUnavailable
+
+    recall = Recall(admit, queue, queue.tell)
+    for number in range(KEPT_MAX + 1):
+        with pytest.raises(StoreUnavailable):
+            await recall.admit(turn(f"l{number}"))
+    assert await recall.admit(turn("l0")) is Admission.DUPLICATE
+    assert await recall.admit(turn("l1")) is Admission.ACCEPTED
+
+
 async def test_what_a_server_forgot_is_admitted_again_in_order(queue, caplog):
     recall = recalling(queue)
     await recall.look()
