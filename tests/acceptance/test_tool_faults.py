@@ -21,6 +21,7 @@ from tests.support.doorman import (
     saying,
     stream,
 )
+from tests.support.processes import children_collected
 from tests.support.staged_turns import client, play
 from tests.support.tool_case import Tools
 from worker.edges.http import HttpEdge
@@ -140,6 +141,7 @@ async def server() -> AsyncIterator[Toolbox]:
     finally:
         task.cancel()
         await asyncio.wait({task})
+        await children_collected()
 
 
 async def test_an_mcp_server_that_dies_in_a_call_fails_that_call_alone(

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from shared.errors import ToolError
 from shared.tools import ToolContext
+from tests.support.processes import children_collected
 from tests.support.servers import free_port
 from tests.support.tool_case import ToolCase, call, calling, saying
 from worker.edges.mcp import McpServers, prefixes
@@ -85,15 +85,7 @@ async def connected(where: str | Sequence[str], look_s: float = 60.0) -> AsyncIt
     finally:
         task.cancel()
         await asyncio.wait({task})
-        await _children_collected()
-
-
-async def _children_collected() -> None:
-    """Waits until asyncio knows that its children ended; its watchers are threads that wait."""
-    for thread in threading.enumerate():
-        if thread.name.startswith("asyncio-waitpid-"):
-            await asyncio.to_thread(thread.join, WAIT_S)
-    await asyncio.sleep(0)
+        await children_collected()
 
 
 async def until(is_so: Callable[[], bool]) -> None:

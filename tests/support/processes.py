@@ -1,11 +1,13 @@
-"""`turnfleet` as a process of its own, with its data in a directory of the test."""
+"""Children of a test: above all `turnfleet`, with its data in a directory of the test."""
 
+import asyncio
 import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -137,3 +139,11 @@ def wait_until(is_so: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
     while not is_so():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
+
+
+async def children_collected() -> None:
+    """Waits until asyncio knows that its children ended; its watchers are threads that wait."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("asyncio-waitpid-"):
+            await asyncio.to_thread(thread.join, LIMIT_S)
+    await asyncio.sleep(0)
