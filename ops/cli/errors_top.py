@@ -4,7 +4,6 @@ Comes in: a span of time and what is told apart. Goes out: ranked causes, guilds
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
@@ -85,14 +84,18 @@ def top(
                 return await top_values(opened, wanted, by, with_expected=with_expected)
             return await top_causes(opened, wanted, with_expected=with_expected, new_in=new_in)
 
-    while True:
-        found = asyncio.run(ask())
-        if watch and output is OutputFormat.TABLE:
-            console().clear()
-        _print_top(found, by, output)
-        if not watch:
-            return
-        time.sleep(WATCH_S)
+    async def show() -> None:
+        while True:
+            found = await ask()
+            if watch and output is OutputFormat.TABLE:
+                console().clear()
+            _print_top(found, by, output)
+            if not watch:
+                return
+            await asyncio.sleep(WATCH_S)
+
+    # One run: between two, Ctrl-C may hit a destructor, where Python swallows it.
+    asyncio.run(show())
 
 
 def spikes_(
