@@ -1,13 +1,14 @@
 """Two rounds of an attempt: every cutting gives the same segments, calls and history."""
 
 import json
+from itertools import pairwise
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.history import Reading
-from shared.messages import Message
+from shared.messages import ContentBlock, Message, TextBlock, ThinkingBlock
 from shared.segments import Segment
 from shared.turns import StopReason, Target, ToolSpec
 from tests.support.cuttings import common, cut_at, two_way
@@ -83,6 +84,45 @@ def test_a_round_that_is_carried_shows_what_it_showed(places: list[int]):
     rest = round_of(second, cut_at(ANSWERING, places))
     assert [*shown, *rest] == WHOLE[0]
     assert second.said == "So it is done.\n\n```py\n1\n```"
+
+
+OWN = Target(provider="my-box", model="m")
+MARKS = ["word ", "Done.", "\n\n", " ", "<think>", "</think>", "<thi", "echo(", "echo({})", "`"]
+talks = st.lists(
+    st.tuples(st.sampled_from(["", "It is done.", "I was figurin"]), st.sampled_from(MARKS)),
+    max_size=12,
+)
+
+
+def answered(parts: list[bytes]) -> tuple[str, list[ContentBlock]]:
+    """What is shown of a round, and its answer."""
+    pipeline = pipeline_for(REQUEST, OWN, 1)
+    round_of(pipeline, parts)
+    content = pipeline.answer(OWN).content
+    assert isinstance(content, list)
+    return pipeline.said, content
+
+
+@given(talks, st.lists(st.integers(0, 4000), max_size=10))
+def test_an_answer_has_what_was_shown_around_its_reasoning_in_any_cutting(
+    talk: list[tuple[str, str]], places: list[int]
+):
+    body, reasonings = b"", 0
+    for number, (reasoning, mark) in enumerate(talk):
+        if reasoning:
+            body += frame(reasoning_content=reasoning)
+            reasonings += 1
+        body += frame(content=f"{number}{mark}")
+    body += frame(tool_calls=CALLS[:1]) + frame("tool_calls") + DONE
+    said, content = answered([body])
+    texts = [block.text for block in content if isinstance(block, TextBlock)]
+    assert "".join("".join(texts).split()) == "".join(said.split())
+    reasoned = [block for block in content if isinstance(block, ThinkingBlock)]
+    assert len(reasoned) == reasonings
+    for block, after in pairwise(content):
+        assert not isinstance(block, TextBlock) or not isinstance(after, TextBlock)
+    for parts in (cut_at(body, [place % len(body) for place in places]), *common(body)):
+        assert answered(parts) == (said, content)
 
 
 SPEAKS = msgspec.structs.replace(REQUEST, reading=Reading(before=9, speakers=("Ann",)))

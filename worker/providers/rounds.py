@@ -4,7 +4,9 @@ Comes in: the end of a stream, and what its tools gave. Goes out: messages. Pure
 and replay import it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from shared.messages import (
     ContentBlock,
@@ -20,7 +22,11 @@ from worker.normalize.events import Done
 
 
 def answer_message(
-    target: Target, done: Done, *, said: str | None = None, encrypted: Sequence[object] = ()
+    target: Target,
+    done: Done,
+    *,
+    shown: Mapping[int, str] | None = None,
+    encrypted: Sequence[object] = (),
 ) -> Message:
     """The assistant's message of an answer.
 
@@ -30,14 +36,14 @@ def answer_message(
     Args:
         target: who was asked.
         done: the end of the stream.
-        said: the visible text as it stands in the conversation, where the rooms behind the
-            normalizer changed it; it replaces the texts, whose signatures go with them.
+        shown: by its place, what stands in the conversation of each text, where the rooms behind
+            the normalizer may have changed it. A text that they changed loses its signature.
         encrypted: OpenRouter's encrypted reasoning (`Meta.reasoning_encrypted`).
     """
     own = [
         OpaqueBlock(provider=target.provider, model=target.model, raw=entry) for entry in encrypted
     ]
-    content = done.content if said is None else _with_text(done.content, said)
+    content = done.content if shown is None else _as_shown(done.content, shown)
     at = _after_reasoning(content)
     return Message(
         role=Role.ASSISTANT,
@@ -59,20 +65,14 @@ def result_message(call: ToolCallBlock, text: str, *, is_error: bool = False) ->
     )
 
 
-def _with_text(content: Sequence[ContentBlock], said: str) -> list[ContentBlock]:
-    texts = [block.text for block in content if isinstance(block, TextBlock)]
-    if "".join(texts) == said:
-        return list(content)
-    replaced: list[ContentBlock] = []
-    block: ContentBlock
-    pending = [TextBlock(text=said)]
-    for block in content:
-        if isinstance(block, TextBlock):
-            replaced.extend(pending)
-            pending = []
-        else:
-            replaced.append(block)
-    return replaced + list(pending)
+def _as_shown(content: Sequence[ContentBlock], shown: Mapping[int, str]) -> list[ContentBlock]:
+    blocks: list[ContentBlock] = []
+    for at, block in enumerate(content):
+        if not isinstance(block, TextBlock) or block.text == shown.get(at):
+            blocks.append(block)
+        elif text := shown.get(at):
+            blocks.append(msgspec.structs.replace(block, text=text, text_signature=None))
+    return blocks
 
 
 def _after_reasoning(content: Sequence[ContentBlock]) -> int:

@@ -26,7 +26,7 @@ from worker.chunks.types import (
     Thought,
 )
 from worker.failures.classify import error_of
-from worker.normalize.events import Done, StreamEvent
+from worker.normalize.events import Done, StreamEvent, TextDelta
 from worker.normalize.normalizer import StreamNormalizer
 from worker.providers.quirks import is_custom, resolve
 from worker.providers.rounds import answer_message
@@ -34,6 +34,7 @@ from worker.providers.streams import normalizer_for
 from worker.segments.buffer import SegmentBuffer
 from worker.segments.cleaning import Cleaning
 from worker.turn.pictures import Picture, pictures_of
+from worker.turn.shown import Seams
 from worker.turn.sources import Source, sources_line, sources_of
 from worker.turn.words import PLAIN_WORDS, Words
 
@@ -65,6 +66,7 @@ class Pipeline:
         "_normalizer",
         "_processor",
         "_said_chars",
+        "_seams",
         "_sources",
         "_words",
         "buffer",
@@ -113,17 +115,16 @@ class Pipeline:
         return "".join(self.buffer.history)[self._said_chars :]
 
     def answer(self, target: Target) -> Message:
-        """This round's answer for the history: reasoning and calls byte for byte, text as said.
+        """This round's answer for the history: reasoning and calls byte for byte, text as shown.
 
         Raises:
             RuntimeError: the answer is not whole.
         """
         if self._done is None:
             raise RuntimeError("an answer without its end has no place in a history")
-        meta = self._normalizer.meta
-        message = answer_message(
-            target, self._done, said=self.said, encrypted=meta.reasoning_encrypted
-        )
+        encrypted = self._normalizer.meta.reasoning_encrypted
+        shown = self._seams.texts(self.said, self._done.content)
+        message = answer_message(target, self._done, shown=shown, encrypted=encrypted)
         blocks = message.content if isinstance(message.content, list) else []
         known = {block.id for block in blocks if isinstance(block, ToolCallBlock)}
         # Calls that stood in the prose are no blocks of the provider's answer.
@@ -139,6 +140,7 @@ class Pipeline:
     def next_round(self) -> None:
         """Begins the next answer. The last one was flushed."""
         self._said_chars = sum(map(len, self.buffer.history))
+        self._seams = Seams()
         self._normalizer, self._processor = self._make_rooms()
         self._done: Done | None = None
         self.calls: list[FunctionCall] = []
@@ -243,7 +245,10 @@ class Pipeline:
             if self.end is not None:
                 break  # else more would be read the coarser the network cuts
             self.events_seen += 1
-            if isinstance(event, Done):
+            if isinstance(event, TextDelta):
+                if event.index != self._seams.index:
+                    self._seams.begin(event.index)
+            elif isinstance(event, Done):
                 self._done = event
             if self.observe is not None:
                 self.observe(event)
@@ -271,6 +276,7 @@ class Pipeline:
 
     def _show_text(self, text: str) -> list[Segment]:
         self._kept_chars += len(text)
+        self._seams.grow(len(text))
         segments = self.buffer.feed(text)
         if self.buffer.stopped:
             self._end_early()

@@ -24,16 +24,18 @@ def test_an_answer_goes_back_byte_for_byte():
 
 
 def test_text_that_stands_unchanged_keeps_its_signature():
-    assert answered(SAID, said="I roll.").content == [SAID]
+    assert answered(SAID, shown={0: "I roll."}).content == [SAID]
 
 
-def test_text_that_was_changed_replaces_the_texts():
-    message = answered(SIGNED, SAID, call("c1"), TextBlock(text=" Now."), said="I roll. Then.")
-    assert message.content == [SIGNED, TextBlock(text="I roll. Then."), call("c1")]
+def test_text_that_was_changed_keeps_its_place_and_all_but_its_signature():
+    said = TextBlock(text="a b", text_signature="U0lH", item_id="m1", phase="p", citations=[{}])
+    message = answered(SIGNED, said, call("c1"), SAID, shown={1: "a", 3: "I roll."})
+    changed = TextBlock(text="a", item_id="m1", phase="p", citations=[{}])
+    assert message.content == [SIGNED, changed, call("c1"), SAID]
 
 
-def test_text_that_no_block_held_is_added():
-    assert answered(call("c1"), said="I roll.").content == [call("c1"), TextBlock(text="I roll.")]
+def test_text_of_which_nothing_was_shown_is_left_out():
+    assert answered(SIGNED, SAID, call("c1"), shown={1: ""}).content == [SIGNED, call("c1")]
 
 
 def test_encrypted_reasoning_stands_behind_the_reasoning():
