@@ -11,10 +11,12 @@ from shared.history import Reading
 from shared.messages import ContentBlock, Message, TextBlock, ThinkingBlock
 from shared.segments import Segment
 from shared.turns import StopReason, Target, ToolSpec
+from tests.support import wire
 from tests.support.cuttings import common, cut_at, two_way
 from tests.support.tool_case import DONE, call, frame
 from tests.support.turns import turn
 from worker.turn.pipeline import Pipeline, pipeline_for
+from worker.turn.sources import Source
 
 REQUEST = turn(tools=(ToolSpec(name="echo"),))
 TEXT = "First, **look** at `this`.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nThen 日本 🎉. And now I"
@@ -123,6 +125,32 @@ def test_an_answer_has_what_was_shown_around_its_reasoning_in_any_cutting(
         assert not isinstance(block, TextBlock) or not isinstance(after, TextBlock)
     for parts in (cut_at(body, [place % len(body) for place in places]), *common(body)):
         assert answered(parts) == (said, content)
+
+
+CITED = Source(url="https://a.example/", title="A page")
+GROUNDING = {"groundingChunks": [{"web": {"uri": CITED.url, "title": CITED.title}}]}
+CITING = wire.sse(
+    wire.gemini({"text": "It rains."}),
+    wire.gemini({"functionCall": {"name": "echo", "args": {}}}),
+    {"candidates": [{"groundingMetadata": GROUNDING, "finishReason": "STOP"}]},
+)
+GOOGLE = Target(provider="google", model="g")
+
+
+def test_a_round_has_its_own_sources_in_any_cutting():
+    for parts in (*common(CITING), *two_way(CITING, step=3)):
+        pipeline = pipeline_for(REQUEST, GOOGLE, 1)
+        shown = round_of(pipeline, parts)
+        assert pipeline.sources == [CITED]
+        again = pipeline_for(REQUEST, GOOGLE, 1)
+        assert again.carry(pipeline.said, trims=True, sources=pipeline.sources) == shown
+        for one in (pipeline, again):
+            one.next_round()
+            assert one.sources == []
+        ending = [wire.sse(wire.gemini({"text": "So it is."}, finish="STOP"))]
+        last = round_of(pipeline, ending)
+        assert last[-1].text == "-# Sources: [A page](<https://a.example/>)"
+        assert round_of(again, ending) == last
 
 
 SPEAKS = msgspec.structs.replace(REQUEST, reading=Reading(before=9, speakers=("Ann",)))

@@ -9,6 +9,7 @@ import msgspec
 
 from shared.causes import Cause
 from shared.failures import ProviderError
+from shared.messages import Message
 from shared.recording import Recording
 from shared.secrets import Secret
 from shared.segments import DeliveryMode, Segment
@@ -149,6 +150,20 @@ class Attempt:
         self._silent_s = now_s + self._limits.first_byte_s
         self._ends_s = min(now_s + self._limits.whole_stream_s, self._turn_ends_s)
 
+    def completed(self, results: Sequence[Message]) -> Round:
+        """This round with its tools' results, for whoever asks on.
+
+        Raises:
+            RuntimeError: its answer is not whole.
+        """
+        pipeline = self.pipeline
+        return Round(
+            said=pipeline.said,
+            trims=bool(pipeline.calls),
+            messages=[pipeline.answer(self.target), *results],
+            sources=pipeline.sources,
+        )
+
     def next_round(self) -> None:
         """Makes ready for the next answer; what the last one cost is kept."""
         self._spent.append(self._round_usage)
@@ -158,7 +173,9 @@ class Attempt:
     def carry(self, done: Round) -> list[Segment]:
         """Begins with a round that an earlier attempt had completed."""
         self.recording.carried(done.said, trims=done.trims)
-        return self.pipeline.carry(done.said, trims=done.trims, pictures=done.pictures)
+        return self.pipeline.carry(
+            done.said, trims=done.trims, pictures=done.pictures, sources=done.sources
+        )
 
     def feed(self, data: bytes, now_s: float) -> list[Segment]:
         """Takes bytes of the response."""

@@ -114,6 +114,13 @@ class Pipeline:
         """The visible text of this round as it is to stand in the history."""
         return "".join(self.buffer.history)[self._said_chars :]
 
+    @property
+    def sources(self) -> list[Source]:
+        """The pages that this round's answer cites, once it is whole."""
+        if self._done is None:
+            return []
+        return sources_of(self._done.content, self._normalizer.meta.grounding)
+
     def answer(self, target: Target) -> Message:
         """This round's answer for the history: reasoning and calls byte for byte, text as shown.
 
@@ -146,11 +153,19 @@ class Pipeline:
         self.calls: list[FunctionCall] = []
         self.end: DoneChunk | ErrorChunk | None = None
 
-    def carry(self, text: str, *, trims: bool, pictures: Iterable[Picture] = ()) -> list[Segment]:
+    def carry(
+        self,
+        text: str,
+        *,
+        trims: bool,
+        pictures: Iterable[Picture] = (),
+        sources: Iterable[Source] = (),
+    ) -> list[Segment]:
         """Shows a round that an earlier attempt had completed, cut as it was then.
 
-        The pictures of such a round are in no recording: a replay shows its text alone.
+        Its pictures and sources are in no recording: a replay shows its text alone.
         """
+        self._sources += sources
         segments = self.buffer.feed(text)
         segments.extend(self.buffer.flush_pending(for_tool_call=trims))
         segments.extend(self._show(pictures))
@@ -195,8 +210,7 @@ class Pipeline:
         segments.extend(self._deliver(self._processor.flush()))
         if self.goes_on and self._came_bytes > MAX_ANSWERS_BYTES:
             self._end_at(f"the rounds of the reply are longer than {MAX_ANSWERS_BYTES} bytes")
-        if self._done is not None:
-            self._sources += sources_of(self._done.content, self._normalizer.meta.grounding)
+        self._sources += self.sources
         if self.goes_on:
             segments.extend(self.buffer.flush_pending(for_tool_call=bool(self.calls)))
             segments.extend(self._attach(self._done))

@@ -11,6 +11,7 @@ import msgspec
 from shared.errors import WireError
 from shared.messages import Message
 from worker.turn.pictures import Picture, pictures_of
+from worker.turn.sources import Source
 
 MAX_KEPT_BYTES = 1024 * 1024
 """Of one turn: 32 results of 16,000 characters and the reasoning between them. What is longer is
@@ -24,11 +25,13 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         said: its visible text, as it stands in the history.
         trims: tools were called after it; a half sentence at its end was not shown.
         messages: the answer, and the tools' results.
+        sources: the pages that it cites; some vendors name them beside the answer.
     """
 
     said: str
     trims: bool
     messages: list[Message]
+    sources: list[Source] = []
 
     @property
     def pictures(self) -> list[Picture]:

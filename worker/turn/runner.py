@@ -49,7 +49,7 @@ from worker.turn.ports import (
     TrafficPort,
 )
 from worker.turn.remarks import remarks
-from worker.turn.rounds import Round, dump, load
+from worker.turn.rounds import dump, load
 from worker.turn.streaming import AttemptStream
 from worker.turn.tool_rounds import ToolLimits, ToolRounds, offered_to
 from worker.turn.words import words_of
@@ -266,10 +266,7 @@ class _Run:
             self._pauses += 1
             if self._pauses > MAX_PAUSES:
                 return result
-        answer = pipeline.answer(attempt.target)
-        self._plan.add_rounds(
-            Round(said=pipeline.said, trims=bool(pipeline.calls), messages=[answer, *results])
-        )
+        self._plan.add_rounds(attempt.completed(results))
         kept = dump(self._plan.rounds)
         if kept is not None:
             await self._outbox.keep_rounds(kept)

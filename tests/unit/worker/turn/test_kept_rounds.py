@@ -8,9 +8,10 @@ import pytest
 from shared.errors import WireError
 from shared.messages import ContentBlock, Message, OpaqueBlock, Role, ThinkingBlock
 from shared.segments import TurnDone
-from shared.turns import TurnState
+from shared.turns import Target, TurnState
+from tests.support import wire
 from tests.support.tool_case import ToolCase, call, calling, saying
-from tests.support.turn_ports import SILENCE, RememberingOutbox
+from tests.support.turn_ports import BREAK, SILENCE, RememberingOutbox, ScriptedResponse
 from worker.turn.rounds import MAX_KEPT_BYTES, Round, dump, load
 from worker.turn.tool_rounds import ToolLimits
 
@@ -77,6 +78,40 @@ def test_reasoning_and_a_vendors_own_blocks_are_kept_as_they_are():
     kept = dump([one])
     assert kept is not None
     assert load(kept) == [one]
+
+
+GOOGLE = Target(provider="google", model="gemini")
+GROUNDING = {"groundingChunks": [{"web": {"uri": "https://a.example/", "title": "A page"}}]}
+SEARCHED = ScriptedResponse(
+    [
+        wire.sse(wire.gemini({"text": "It rains."})),
+        wire.sse(wire.gemini({"functionCall": {"name": "echo", "args": {"text": "x"}}})),
+        wire.sse({"candidates": [{"groundingMetadata": GROUNDING, "finishReason": "STOP"}]}),
+    ]
+)
+TOLD = ScriptedResponse([wire.sse(wire.gemini({"text": "So it is."}, finish="STOP"))])
+WITH_ITS_SOURCE = ["It rains.", "So it is.", "-# reply.sources:en [A page](<https://a.example/>)"]
+
+
+async def test_the_sources_of_a_completed_round_stand_under_the_reply_of_the_next_attempt():
+    case = ToolCase(SEARCHED, ScriptedResponse([BREAK]), TOLD, target=GOOGLE)
+    await case.run()
+    again = [one.text for one in case.outbox.segments if one.attempt == 2]
+    assert (len(case.tools.ran), again) == (1, WITH_ITS_SOURCE)
+
+
+async def test_another_worker_cites_what_the_dead_one_had_found():
+    outbox = await dies_after(ToolCase(SEARCHED, SILENCE, target=GOOGLE))
+    await outbox.next_attempt()
+    heir = ToolCase(TOLD, target=GOOGLE)
+    heir.outbox = outbox
+    await heir.run()
+    assert outbox.texts == WITH_ITS_SOURCE
+
+
+def test_rounds_that_were_kept_without_their_sources_are_read():
+    (one,) = load(b'[{"said":"s","trims":true,"messages":[]}]')
+    assert one == Round(said="s", trims=True, messages=[], sources=[])
 
 
 async def test_only_what_may_not_run_twice_is_noted_before_it_runs():
