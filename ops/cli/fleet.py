@@ -140,12 +140,19 @@ def pause(
     name = _name(what)
     seconds = None if length is None else span(length).total_seconds()
 
-    async def act() -> None:
+    async def act() -> float:
         async with fleet() as link:
             await link.queue.pause(name, seconds)
+            return link.queue.policy.wait_ms / 1000
 
-    asyncio.run(act())
+    longest_s = asyncio.run(act())
     say(f"{what} is paused " + ("until `fleet resume`." if length is None else f"for {length}."))
+    if seconds is None or seconds > longest_s:
+        say(
+            f"A prompt that waits longer than {longest_s:g} s ends as request_timeout meanwhile: "
+            "pause for less, or let gateways admit with a longer TURNFLEET_TURN_DEADLINE_S; "
+            "`turnfleet turns replay --cause request_timeout` gives what ended its reply."
+        )
 
 
 @app.command()

@@ -39,7 +39,7 @@ _KEYS: Final = ("see whose key it is", "turnfleet creds list")
 _WAIT: Final = ("see whether it ends by itself", "turnfleet errors rate --since 1h --by provider")
 _HOLD: Final = (
     "start nothing of that provider while it lasts: its turns wait instead of failing",
-    "turnfleet fleet pause provider={provider} --for 10m",
+    "turnfleet fleet pause provider={provider} --for 4m",  # longer than they may wait ends them
 )
 _LOOK: Final = ("read what was said", "turnfleet errors list --cause {hash}")
 

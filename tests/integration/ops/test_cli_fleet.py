@@ -128,6 +128,35 @@ async def test_a_pause_and_its_end(command: Command, client: Redis, queue: TurnQ
     assert (await run(command, "resume", "guild=7")).exit_code == Exit.MISSING
 
 
+@pytest.mark.parametrize(
+    ("more", "seconds"),
+    [
+        (("--for", "10m"), 300),
+        (("--for", "301s"), 300),
+        (("--for", "5m"), None),
+        ((), 300),
+    ],
+    ids=["longer", "a second longer", "as long", "without an end"],
+)
+async def test_a_pause_says_what_ends_meanwhile(
+    command: Command, client: Redis, more: tuple[str, ...], seconds: int | None
+):
+    result = await run(command, "pause", "provider=other", *more)
+    assert result.exit_code == 0
+    assert ("request_timeout" in result.stderr) is (seconds is not None)
+    if seconds is not None:
+        for words in (f"{seconds} s", "TURNFLEET_TURN_DEADLINE_S", "turns replay"):
+            assert words in result.stderr
+
+
+async def test_a_pause_knows_the_deadline_of_its_deployment(
+    server: RedisServer, tmp_path: Path, client: Redis
+):
+    patient = Command(tmp_path, {"redis_url": server.url, "cell": CELL, "turn_deadline_s": "900"})
+    assert "request_timeout" not in (await run(patient, "pause", "--for", "10m")).stderr
+    assert "900 s" in (await run(patient, "pause", "--for", "20m")).stderr
+
+
 @pytest.mark.parametrize("what", ["guild", "guild=", "server=7", "everything"])
 async def test_what_cannot_be_paused_is_refused(command: Command, what: str):
     result = await run(command, "pause", what)
