@@ -27,6 +27,12 @@ MIN_CELL_PX: Final = 40
 MAX_WIDTH_PX: Final = 3_000
 MAX_HEIGHT_PX: Final = 8_000
 """Beyond these a picture is unreadable, and Discord shows it tiny."""
+MAX_JOINERS: Final = 1_000
+"""Signs that join emoji, in a table: three hundred families. One that joins what no font has as one
+picture costs half a millisecond, and a cell of nothing else would hold up tables for seconds."""
+MAX_SIGNS: Final = 3_000
+"""Different signs in a table: all that a newspaper in Chinese uses. For each one it costs a fifth
+of a millisecond to find its font."""
 EMOJI_PX: Final = 109
 """The one size that bitmap emoji fonts have."""
 
@@ -48,6 +54,7 @@ _MARKUP = (
 _EMOJI = regex.compile(r"\p{Emoji_Presentation}|\p{Emoji}\uFE0F|\p{Regional_Indicator}{2}")
 _CLOSING = regex.compile(r"[\p{Pe}\p{Pf}.,;:!?%。、，．！？：；」』】）]")
 """Signs that begin no line."""
+_JOINER = "\u200d"
 _BLANK = regex.compile(r"[\p{Z}\p{C}\uFE00-\uFE0F]+")
 
 
@@ -91,7 +98,9 @@ def parse(source: str) -> Table | None:
 
 
 def draw(source: str, fonts: Fonts) -> Drawn | None:
-    """Draws a table; None for what is no table, or one that no picture could show."""
+    """Draws a table; None for what is no table, or one that no picture could show in time."""
+    if source.count(_JOINER) > MAX_JOINERS or len(set(source)) > MAX_SIGNS:
+        return None
     table = parse(source)
     if table is None:
         return None

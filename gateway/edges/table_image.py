@@ -12,14 +12,15 @@ import logging
 import multiprocessing
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from gateway.edges.table_drawing import Fonts, draw
+from gateway.edges.table_drawing import Drawn, Fonts, draw
+from shared.cancelling import is_cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +60,20 @@ class PoolPainter:
 
     Args:
         fonts: what to draw with.
+        timeout_s: how long a table may take.
+        draw: what the process does.
     """
 
-    def __init__(self, fonts: Fonts) -> None:
+    def __init__(
+        self,
+        fonts: Fonts,
+        *,
+        timeout_s: float = DRAW_TIMEOUT_S,
+        draw: Callable[[str, Fonts], Drawn | None] = draw,
+    ) -> None:
         self._fonts = fonts
+        self._timeout_s = timeout_s
+        self._draw = draw
         self._pool: ProcessPoolExecutor | None = None
 
     @contextlib.asynccontextmanager
@@ -71,23 +82,31 @@ class PoolPainter:
         try:
             yield
         finally:
-            self._leave()
+            if self._pool is not None:
+                self._leave(self._pool)
 
     async def paint(self, source: str) -> bytes | None:
-        """A Markdown table as a PNG; None for one that is too large, or that failed."""
+        """A Markdown table as a PNG; None for one that is too large, or that failed.
+
+        A process that fails takes along all that it was given. Cancelled, nothing was drawn.
+        """
         if self._pool is None:
             # A fork would copy the loop and its sockets.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(
                 max_workers=1, mp_context=context, initializer=end_with_parent
             )
-        loop = asyncio.get_running_loop()
+        loop, pool = asyncio.get_running_loop(), self._pool
         try:
-            async with asyncio.timeout(DRAW_TIMEOUT_S):
-                drawn = await loop.run_in_executor(self._pool, draw, source, self._fonts)
+            async with asyncio.timeout(self._timeout_s):
+                drawn = await loop.run_in_executor(pool, self._draw, source, self._fonts)
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            return None  # another table failed, and this one waited behind it
         except (BrokenExecutor, TimeoutError, OSError, ValueError) as exc:
             logger.warning("table.failed", extra={"error": type(exc).__name__})
-            self._leave()
+            self._leave(pool)
             return None
         if drawn is None:
             return None
@@ -95,12 +114,12 @@ class PoolPainter:
             logger.warning("table.signs_missing", extra={"count": drawn.boxes})
         return drawn.png
 
-    def _leave(self) -> None:
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            for process in list((pool._processes or {}).values()):  # it has no way to stop one
-                process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
+    def _leave(self, pool: ProcessPoolExecutor) -> None:
+        if pool is self._pool:
+            self._pool = None
+        for process in list((pool._processes or {}).values()):  # it has no way to stop one
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def end_with_parent() -> None:

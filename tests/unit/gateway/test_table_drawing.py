@@ -1,5 +1,6 @@
 """Tables as pictures: whole, in every script that fonts are there for."""
 
+import asyncio
 import doctest
 import io
 import os
@@ -16,6 +17,8 @@ from gateway.edges.table_drawing import (
     INK,
     MAX_CELL_PX,
     MAX_HEIGHT_PX,
+    MAX_JOINERS,
+    MAX_SIGNS,
     PAD_X,
     Drawn,
     Fonts,
@@ -23,6 +26,7 @@ from gateway.edges.table_drawing import (
     parse,
 )
 from gateway.edges.table_image import NoPainter, PoolPainter, find_fonts
+from tests.support import painting
 
 FONTS = find_fonts()
 HAS_ALL = None not in FONTS
@@ -139,6 +143,22 @@ def test_what_no_picture_can_show_is_left_to_text(source):
     assert draw(source, FONTS) is None
 
 
+@needs_fonts
+@pytest.mark.parametrize(
+    "cell",
+    [
+        " ".join(["👩\u200d👩\u200d👧"] * (MAX_JOINERS // 2 + 1)),
+        "".join(map(chr, range(0x4E00, 0x4E00 + MAX_SIGNS))),
+    ],
+    ids=["joined emoji", "different signs"],
+)
+def test_what_would_take_seconds_is_left_to_text(cell):
+    began_s = time.process_time()
+    assert draw(table(cell), FONTS) is None
+    assert time.process_time() - began_s < 0.1
+    assert draw(table(cell[: len(cell) - 20]), FONTS) is not None
+
+
 async def test_tables_are_drawn_beside_the_loop_and_the_process_ends():
     painter = PoolPainter(FONTS)
     async with painter.running():
@@ -147,6 +167,38 @@ async def test_tables_are_drawn_beside_the_loop_and_the_process_ends():
         assert png.startswith(b"\x89PNG")
         assert await painter.paint("no table") is None
     assert await NoPainter().paint(table("one")) is None
+
+
+async def test_a_table_that_takes_too_long_leaves_those_behind_it_to_text():
+    painter = PoolPainter(FONTS, timeout_s=1.0, draw=painting.draw)
+    async with painter.running(), asyncio.TaskGroup() as group:
+        while await painter.paint("one") is None:
+            pass  # the process takes its time to start
+        waiting = [group.create_task(painter.paint(painting.SLOW)) for _ in range(3)]
+        await asyncio.sleep(0.5)
+        waiting += [group.create_task(painter.paint("two")) for _ in range(3)]
+        # A group takes a child that something cancelled for one that ended in order.
+        assert await asyncio.gather(*waiting, return_exceptions=True) == [None] * 6
+
+
+async def test_what_ends_with_an_old_process_ends_no_new_one():
+    painter = PoolPainter(FONTS, timeout_s=2.0, draw=painting.draw)
+    async with painter.running(), asyncio.TaskGroup() as group:
+        while await painter.paint("one") is None:
+            pass
+        waiting = [group.create_task(painter.paint(painting.SLOW)) for _ in range(2)]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        assert await painter.paint("two") == painting.PNG
+
+
+async def test_a_drawing_that_is_not_waited_for_any_more_is_left():
+    painter = PoolPainter(FONTS, draw=painting.draw)
+    async with painter.running(), asyncio.TaskGroup() as group:
+        waiting = group.create_task(painter.paint(painting.SLOW))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
 
 
 KILLED = """
