@@ -5,13 +5,17 @@ and acknowledgements. `gateway.delivery.partition` drives it. Channels do not wa
 """
 
 import asyncio
+import logging
 
 import msgspec
 
 from gateway.delivery.choice import Lane
 from gateway.delivery.ports import EnvelopeSource
 from gateway.delivery.turns import TurnDelivery
+from shared.cancelling import is_cancelled
 from shared.segments import Envelope
+
+logger = logging.getLogger(__name__)
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,15 +91,25 @@ class Lanes:
     async def _work(self, channel_id: int) -> None:
         lane = self._lanes[channel_id]
         while lane.waiting:
-            for _ in range(await self._turns.show(lane)):
-                entry_id = lane.waiting[0].entry_id
-                if entry_id in lane.acked:
-                    self._source.acked(entry_id)
-                else:
-                    await self._turns.stored(lambda: self._source.ack(entry_id))  # noqa: B023 -- awaited here
-                lane.waiting.popleft()
-                self._held.discard(entry_id)
+            try:
+                await self._show(lane)
+            except asyncio.CancelledError:
+                if is_cancelled():
+                    raise
+                # The group would take no notice, and the lane be fed for ever without a task.
+                logger.exception("delivery.lane_crashed", extra={"channel_id": channel_id})
+                await asyncio.sleep(self._pace.room_s)
         del self._lanes[channel_id]
+
+    async def _show(self, lane: Lane) -> None:
+        for _ in range(await self._turns.show(lane)):
+            entry_id = lane.waiting[0].entry_id
+            if entry_id in lane.acked:
+                self._source.acked(entry_id)
+            else:
+                await self._turns.stored(lambda: self._source.ack(entry_id))  # noqa: B023 -- awaited here
+            lane.waiting.popleft()
+            self._held.discard(entry_id)
 
 
 async def until(stop: asyncio.Event, seconds: float) -> None:

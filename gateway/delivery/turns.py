@@ -5,6 +5,7 @@ fronts, patches to the journal, reports. `gateway.delivery.partition` drives it 
 what returns.
 """
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -22,6 +23,7 @@ from gateway.front import Refusal, Refused, Sent
 from gateway.notices import SHOW_SOURCE, unknown_notes
 from gateway.sequencer import TurnSequencer
 from gateway.steps import Armed, Erase, Patch, Piece, Post, Rewrite, Step, Written
+from shared.cancelling import is_cancelled
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.failures import Fault
 from shared.segments import Envelope, SegmentPreview, TurnDone, TurnFailed
@@ -90,7 +92,9 @@ class TurnDelivery:
             count = await self._show(turn, lane)
         except (LeaseLost, ConfigError):
             raise
-        except Exception as exc:
+        except (Exception, asyncio.CancelledError) as exc:
+            if isinstance(exc, asyncio.CancelledError) and is_cancelled():
+                raise
             # One turn that trips over a bug must not stop its partition, nor repeat it for ever.
             logger.exception("delivery.crashed", extra={"turn_id": envelope.turn_id})
             await self._give_up(
