@@ -49,7 +49,7 @@ def place_of(prompt: Prompt) -> Place:
         user_id=prompt.user_id,
         guild_id=prompt.guild_id,
         parent_id=prompt.parent_id,
-        roles=prompt.roles,
+        roles=prompt.roles or (),
     )
 
 

@@ -41,7 +41,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     guild_id: int | None = None
     parent_id: int | None = None
     """The channel that a thread belongs to, where the front knows it."""
-    roles: tuple[int, ...] = ()
+    roles: tuple[int, ...] | None = ()
+    """None: the front was not told; `ChannelFront.with_roles` asks."""
     author: str = ""
     """What the person is called here."""
     own_name: str = ""
@@ -320,6 +321,13 @@ class ChannelFront(Voice, Protocol):
 
     async def handled(self, prompt: Prompt) -> None:
         """Notes that a prompt was admitted or declined, so that a restart need not find it."""
+        ...
+
+    async def with_roles(self, prompt: Prompt) -> Prompt | Refused | Unavailable:
+        """The prompt with its person's roles; `Refused` where they are no longer here.
+
+        After `Unavailable` the front gives the prompt again by itself, until it is handled.
+        """
         ...
 
     async def typing(self, channel_id: int) -> None:

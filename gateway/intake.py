@@ -26,6 +26,7 @@ from gateway.front import (
     FrontEvent,
     OutgoingMessage,
     Prompt,
+    Refused,
     Unavailable,
 )
 from gateway.notices import (
@@ -43,7 +44,14 @@ from gateway.prompt_lanes import PromptLanes
 from gateway.steps import nonce_of
 from gateway.telling import INTAKE_CLAIM, NOTICES, Teller
 from gateway.typist import Typist
-from shared.configuration.choices import ChoicesPort, Denial, Settled, Speak, denial
+from shared.configuration.choices import (
+    ChoicesPort,
+    Denial,
+    Settled,
+    Speak,
+    denial,
+    needs_roles,
+)
 from shared.errors import ConfigError, RequestTooLarge, StoreError, StoreFull, StoreUnavailable
 from shared.turns import Admission
 
@@ -187,7 +195,10 @@ class Intake:
             is_meant = settled is not None
             notice = None
             if settled is not None:
-                notice = await self._stored(partial(self._notice_or_turn, prompt, settled))
+                known = await self._with_roles(prompt, settled)
+                if known is None:
+                    return None
+                notice = await self._stored(partial(self._notice_or_turn, known, settled))
             if notice is None:
                 await self._stored(partial(self._front.handled, prompt))
         except ConfigError:
@@ -256,6 +267,23 @@ class Intake:
             return None
         settled = await self._choices.settle(place_of(prompt), turn_id_of(prompt))
         return settled if is_called or settled.speak is Speak.ALWAYS else None
+
+    async def _with_roles(self, prompt: Prompt, settled: Settled) -> Prompt | None:
+        """The prompt with its person's roles, where lists ask for them.
+
+        None: they left, and it is declined without a word; or the front gives it again later.
+        """
+        if prompt.roles is not None or not needs_roles(settled.access):
+            return prompt
+        match await self._front.with_roles(prompt):
+            case Prompt() as known:
+                return known
+            case Refused():
+                await self._declined(prompt)
+            case Unavailable(reason=reason):
+                facts = {"channel_id": prompt.channel_id, "reason": reason}
+                logger.debug("intake.roles_unknown", extra=facts)
+        return None
 
     async def _notice_or_turn(self, prompt: Prompt, settled: Settled) -> str | None:
         if await self._records.is_blocked(prompt.channel_id):

@@ -13,7 +13,7 @@ messages and requests are anybody's.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import hikari
 import msgspec
@@ -25,7 +25,8 @@ from gateway.edges.discord_errors import outcome_of
 from gateway.edges.discord_inbox import MAX_EVENTS
 from gateway.edges.discord_incoming import Incoming
 from gateway.edges.discord_interactions import INTERACTIONS, DiscordAnswers, ask_of
-from gateway.edges.discord_prompts import shown_of
+from gateway.edges.discord_members import Members, Roles
+from gateway.edges.discord_prompts import roles_of, shown_of
 from gateway.edges.refusals import Note
 from gateway.edges.shard_leases import Alone, ShardLeases
 from gateway.front import (
@@ -39,6 +40,7 @@ from gateway.front import (
     OutgoingMessage,
     Prompt,
     Rank,
+    Refusal,
     Refused,
     Sent,
     Unavailable,
@@ -58,6 +60,7 @@ NOT_CONNECTED_S: Final = 0.5
 BUTTONS_OF_A_ROW: Final = 5
 
 Call = Callable[[hikari.api.RESTClient], Awaitable[Sent]]
+T = TypeVar("T")
 TakeAsk = Callable[[Ask, Answers], Awaitable[None]]
 
 _PASSING = (hikari.HikariError, OSError, TimeoutError)
@@ -97,6 +100,7 @@ class DiscordFront:
             fetch=self._fetch_missed,
             max_events=max_events,
         )
+        self._members = Members(self._fetch_roles)
         self._keepers: list[asyncio.Task[None]] = []
         self._connection = DiscordConnection(
             options,
@@ -149,6 +153,13 @@ class DiscordFront:
     async def handled(self, prompt: Prompt) -> None:
         """Notes that a prompt was taken; the mark of life may move on."""
         await self._incoming.handled(prompt)
+
+    async def with_roles(self, prompt: Prompt) -> Prompt | Refused | Unavailable:
+        """The prompt with its person's roles, which only the socket brings along."""
+        found = await self._members.with_roles(prompt)
+        if isinstance(found, Unavailable):
+            self._incoming.later(prompt, found)
+        return found
 
     async def send(self, message: OutgoingMessage) -> Outcome:
         """Posts a message. Cancelled, it may or may not have been posted."""
@@ -302,15 +313,32 @@ class DiscordFront:
     async def _fetch(
         self, channel_id: int, *, after: int, limit: int
     ) -> list[hikari.Message] | Refused | Unavailable:
+        async def read(rest: hikari.api.RESTClient) -> list[hikari.Message]:
+            return list(await rest.fetch_messages(channel_id, after=after).limit(limit))
+
+        return await self._read(read)
+
+    async def _fetch_roles(self, guild_id: int, user_id: int) -> Roles | Refused | Unavailable:
+        async def read(rest: hikari.api.RESTClient) -> Roles:
+            return roles_of(await rest.fetch_member(guild_id, user_id))
+
+        found = await self._read(read)
+        if isinstance(found, Refused) and found.refusal is Refusal.TOKEN:
+            return Unavailable(reason="token", status=found.status)  # it says nothing of the member
+        return found
+
+    async def _read(
+        self, call: Callable[[hikari.api.RESTClient], Awaitable[T]]
+    ) -> T | Refused | Unavailable:
         rest = self._connection.rest
         if rest is None:
             return Unavailable(reason="not_connected", retry_after_s=NOT_CONNECTED_S)
         await self._budget.permit(Rank.EDIT)
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                return list(await rest.fetch_messages(channel_id, after=after).limit(limit))
+                return await call(rest)
         except _PASSING as exc:
-            logger.debug("discord.history_failed", extra={"error": type(exc).__name__})
+            logger.debug("discord.read_failed", extra={"error": type(exc).__name__})
             return outcome_of(exc)
 
     async def ask(self, call: Call) -> Outcome:

@@ -85,6 +85,7 @@ class Incoming:
         self._sights: dict[int, _Sight] = {}
         self._inbox = Inbox(max_events)
         self._untaken: dict[int, list[Token]] = {}
+        self._tries: dict[int, int] = {}
         self._refused: ConfigError | None = None
 
     async def begin_shard(self, shard: int, count: int, session: Session | None) -> None:
@@ -170,8 +171,16 @@ class Incoming:
         if prompt.guild_id is None:
             with contextlib.suppress(StoreFull):  # a mark for the next start; the prompt was taken
                 await self._marks.note_direct_channel(prompt.channel_id)
-        for token in self._untaken.pop(prompt.message_id, ()):
-            token.close()
+        self._tries.pop(prompt.message_id, None)
+        _close(self._untaken.pop(prompt.message_id, []))
+
+    def later(self, prompt: Prompt, why: Unavailable) -> None:
+        """Gives a prompt again after a while; the mark of life waits for it."""
+        tries = self._tries.get(prompt.message_id, 0)
+        self._tries[prompt.message_id] = tries + 1
+        wait_s = max(READ_AGAIN_S[min(tries, len(READ_AGAIN_S) - 1)], why.retry_after_s or 0.0)
+        tokens = self._untaken.pop(prompt.message_id, [])
+        asyncio.get_running_loop().call_later(wait_s, self._put, prompt, tokens)
 
     def is_restricted(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> bool:
         """Whether a channel is marked as age-restricted."""
@@ -219,8 +228,8 @@ class Incoming:
         prompt = self._placed(plain)
         if prompt.from_bot:
             token.close()
-        elif self._inbox.put(prompt, token):
-            self._untaken.setdefault(prompt.message_id, []).append(token)
+        else:
+            self._put(prompt, [token])
 
     async def on_change(self, event: hikari.Event) -> None:
         """Something is other than it was."""
@@ -240,6 +249,10 @@ class Incoming:
         sight.places.of_guild(event)
         for moved in sight.backfill.of_guild(event):
             self._inbox.put(moved, sight.ledger.open())
+
+    def _put(self, prompt: Prompt, tokens: list[Token]) -> None:
+        if self._inbox.put(prompt, *tokens):
+            self._untaken.setdefault(prompt.message_id, []).extend(tokens)
 
     async def _page(self, moved: Moved, tokens: list[Token]) -> tuple[list[Prompt], Moved | None]:
         """Reads on in a channel's history: the prompts, and what is left to read after them."""

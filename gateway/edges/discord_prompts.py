@@ -29,7 +29,7 @@ def prompt_of(
         names=names,
         replied=None if referenced is None else remembered_of(referenced, bot_id),
         attachments=attachments_of(message),
-        roles=_roles_of(message),
+        roles=() if guild_id is None else _roles_of(message),
         mentions_bot=bot_id in (message.user_mentions or ()),
         replies_to_bot=referenced is not None and _is_ours(referenced, bot_id),
         from_bot=message.author.is_bot or message.webhook_id is not None,
@@ -81,9 +81,15 @@ def _called(user: hikari.PartialUser) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _roles_of(message: hikari.Message) -> tuple[int, ...]:
+def _roles_of(message: hikari.Message) -> tuple[int, ...] | None:
+    """None where the message does not tell its member, as in a channel's history."""
     member = message.member
-    return tuple(int(one) for one in member.role_ids) if isinstance(member, hikari.Member) else ()
+    return roles_of(member) if isinstance(member, hikari.Member) else None
+
+
+def roles_of(member: hikari.Member) -> tuple[int, ...]:
+    """A member's roles."""
+    return tuple(int(one) for one in member.role_ids)
 
 
 def echo_of(message: hikari.Message, bot_id: int) -> Echo | None:

@@ -83,6 +83,10 @@ class LocalFront:
         if prompt.receipt is not None:
             await self._channel.ack_prompt(prompt.receipt)
 
+    async def with_roles(self, prompt: Prompt) -> Prompt | Refused | Unavailable:
+        """Nobody has roles here."""
+        return prompt
+
     async def send(self, message: OutgoingMessage) -> Outcome:
         """Posts a message, once per nonce. Cancelled, it may or may not have been posted.
 

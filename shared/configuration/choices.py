@@ -227,6 +227,11 @@ def denial(access: Sequence[Access], place: Place) -> Denial | None:
     return None
 
 
+def needs_roles(access: Sequence[Access]) -> bool:
+    """Whether any list names roles."""
+    return any(lists.allow_roles or lists.deny_roles for lists in access)
+
+
 _KINDS: Final = ("guilds", "channels", "roles", "users")
 
 

@@ -70,6 +70,9 @@ class MemoryFront:
     async def handled(self, prompt: Prompt) -> None:
         self.taken.append(prompt)
 
+    async def with_roles(self, prompt: Prompt) -> Prompt | Refused | Unavailable:
+        return prompt if prompt.roles is not None else msgspec.structs.replace(prompt, roles=())
+
     async def send(self, message: OutgoingMessage) -> Outcome:
         return await self._one_at_a_time(message.channel_id, lambda: self._send(message))
 

@@ -98,7 +98,11 @@ def interaction_json(
         payload["guild_id"] = str(channel.guild_id)
         payload["guild_locale"] = "en-US"
         permissions = 0 if rights == READS_ONLY else rights | WRITES
-        payload["member"] = {**member_json(), "user": user, "permissions": str(permissions)}
+        payload["member"] = {
+            **member_json(channel.guild_id, asked.user.id, world),
+            "user": user,
+            "permissions": str(permissions),
+        }
     if message is not None:
         payload["message"] = message_json(message, world)
     return payload

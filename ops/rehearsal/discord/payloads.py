@@ -171,9 +171,10 @@ def _parts(row: Json) -> list[object]:
     return list(parts) if isinstance(parts, list) else []
 
 
-def member_json() -> Json:
+def member_json(guild_id: int, user_id: int, world: World) -> Json:
     """A member object without its user, as `MESSAGE_CREATE` has it."""
-    return dict(_MEMBER)
+    roles = world.roles.get((guild_id, user_id), ())
+    return {**_MEMBER, "roles": [str(role) for role in roles]}
 
 
 def guild_json(guild: Guild, world: World, bot: User) -> Json:

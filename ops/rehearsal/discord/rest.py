@@ -18,8 +18,10 @@ from ops.rehearsal.discord.payloads import (
     Json,
     application_json,
     channel_json,
+    member_json,
     message_json,
     own_user_json,
+    user_json,
 )
 from ops.rehearsal.discord.requests import BODY, Answer, body_of, snowflake_of
 from ops.rehearsal.discord.webhooks import HOOK, Webhooks
@@ -90,6 +92,7 @@ class Rest:
             ("GET", "/oauth2/applications/@me", self._application),
             ("GET", "/applications/@me", self._application),
             ("GET", "/users/@me/guilds", self._guilds),
+            ("GET", "/guilds/{guild}/members/{user}", self._member),
             ("POST", "/users/@me/channels", self._open_direct),
             ("GET", "/channels/{channel}", self._channel),
             ("GET", "/channels/{channel}/messages", self._history),
@@ -185,6 +188,11 @@ class Rest:
             {"id": str(guild.id), "name": guild.name, "owner": False, "permissions": "0"}
             for guild in self._world.guilds.values()
         ]
+
+    async def _member(self, request: web.Request, _bot: User) -> object:
+        guild_id = snowflake_of(request, "guild")
+        user = self._world.member(guild_id, snowflake_of(request, "user"))
+        return {**member_json(guild_id, user.id, self._world), "user": user_json(user)}
 
     async def _open_direct(self, request: web.Request, _bot: User) -> object:
         channel = self._world.direct_channel(int(request[BODY]["recipient_id"]))

@@ -208,7 +208,9 @@ class FakeDiscord:
         if channel.guild_id is not None:
             data["guild_id"] = str(channel.guild_id)
             if name == "MESSAGE_CREATE":
-                data["member"] = member_json()
+                author = msgspec.convert(payload["author"], dict[str, object])
+                user_id = int(str(author["id"]))
+                data["member"] = member_json(channel.guild_id, user_id, self.world)
         intent = DIRECT_MESSAGES if channel.guild_id is None else GUILD_MESSAGES
         for session in list(self.sockets.sessions.values()):
             if session.intents & intent and session.sees(channel.guild_id):

@@ -134,6 +134,10 @@ class World:
         self.guilds: dict[int, Guild] = {}
         self.channels: dict[int, Channel] = {}
         self.messages: dict[int, dict[int, Message]] = {}
+        self.roles: dict[tuple[int, int], tuple[int, ...]] = {}
+        """The roles of members, by guild and person."""
+        self.left: set[tuple[int, int]] = set()
+        """Who is in a guild no more; everybody else is in all of them."""
         self.owners: dict[int, int] = {}
         """The bots of webhooks."""
         self.unanswerable: set[int] = set()
@@ -200,6 +204,15 @@ class World:
         if "send" in needs:
             _check_speech(channel)
         return channel
+
+    def member(self, guild_id: int, user_id: int) -> User:
+        """A member of a server. Raises `Refusal` 10004 or 10007."""
+        if guild_id not in self.guilds:
+            raise Refusal(404, 10004, "Unknown Guild")
+        user = self.users.get(user_id)
+        if user is None or (guild_id, user_id) in self.left:
+            raise Refusal(404, 10007, "Unknown Member")
+        return user
 
     def message(self, channel_id: int, message_id: int) -> Message:
         """A message. Raises `Refusal` 10008 when there is none."""

@@ -121,6 +121,17 @@ async def test_it_sees_no_text_that_is_not_meant_for_the_bot(fake, client):
     assert await client.saw(1) == [""]
 
 
+async def test_it_asks_for_the_roles_of_members(fake, client):
+    (guild,) = client.guilds
+    assert (await guild.fetch_member(5)).get_role(guild.id) is None
+    fake.world.roles[guild.id, 5] = (guild.id,)  # the one role that there is: everybody's
+    assert (await guild.fetch_member(5)).get_role(guild.id) is not None
+    fake.world.left.add((guild.id, 5))
+    with pytest.raises(discord.NotFound) as gone:
+        await guild.fetch_member(5)
+    assert gone.value.code == 10007
+
+
 async def test_its_own_nonces_make_one_message_when_an_answer_is_lost(fake, client):
     channel = channel_of(client)
     fake.faults.add(Fault(stage=Stage.AFTER, status=502))
