@@ -308,6 +308,15 @@ def test_causes_are_merged_by_the_command(tmp_path: Path):
     assert (row["group_hash"], row["errors"]) == (second, 2)
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """A shell's background jobs, and all that they start, would ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_top_is_watched_until_ctrl_c(tmp_path: Path):
     fill(f"sqlite:///{tmp_path}/turnfleet.db", tmp_path, [a_report()])
     environ = {"PATH": "/usr/bin:/bin", "TURNFLEET_DATA_DIR": str(tmp_path)}
