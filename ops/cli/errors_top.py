@@ -4,6 +4,7 @@ Comes in: a span of time and what is told apart. Goes out: ranked causes, guilds
 """
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
@@ -92,6 +93,7 @@ def top(
             _print_top(found, by, output)
             if not watch:
                 return
+            sys.stdout.flush()  # a pipe would be given nothing until eight KiB have come together
             await asyncio.sleep(WATCH_S)
 
     # One run: between two, Ctrl-C may hit a destructor, where Python swallows it.
