@@ -17,7 +17,7 @@ from tests.support.servers import RedisServer, running_server
 
 pytestmark = pytest.mark.slow
 
-GUILD, LIMIT_S = 777, 90.0
+GUILD, LIMIT_S = 777_000_111_222_333_444, 90.0
 
 
 @pytest.fixture(scope="module")
