@@ -190,7 +190,9 @@ class TurnQueue:
         except WireError:
             return None  # of another version: it is answered apart, if at all
 
-    async def claim(self, worker_id: str, n: int, claim: str | None = None) -> list[Claimed]:
+    async def claim(
+        self, worker_id: str, n: int, claim: str | None = None, *, number: int = 0, heard: int = 0
+    ) -> list[Claimed]:
         """Takes up to `n` turns for a worker, each with a lease.
 
         Args:
@@ -198,10 +200,13 @@ class TurnQueue:
             n: the most that are taken.
             claim: `new_claim()`. After `StoreUnavailable` the same one must be used again: turns
                 that were given out in the lost answer are given once more, and no crash is counted.
+            number: which of the worker's claims it is; 0 where they are not counted.
+            heard: the last one that brought turns; what a copy took since, too late to be heard,
+                is handed back.
         """
         claim = claim or new_claim()
         keys = [self.keys.last_claim(worker_id)]
-        answer = await self.run(self._claim, keys, [worker_id, n, claim])
+        answer = await self.run(self._claim, keys, [worker_id, n, claim, number, heard])
         return [_claimed(answer[i : i + 7], claim) for i in range(0, len(answer), 7)]
 
     async def append(self, token: AttemptToken, seq: int, event: TurnEvent) -> Appended:
@@ -225,10 +230,7 @@ class TurnQueue:
             return Appended.BACKPRESSURE
 
     async def preview(self, token: AttemptToken, seq: int, text: str) -> Appended:
-        """Appends what may be seen of the segment after `seq`; it counts as none.
-
-        `GAP` where that is not the next one: of no use any more.
-        """
+        """Appends what may be seen of the segment after `seq`; `GAP` where another one is next."""
         keys, event = [self.keys.turn(token.turn_id)], encode_json(SegmentPreview(text=text))
         args: list[str | bytes | int] = [
             *(token.turn_id, token.attempt, token.claim, seq, event, self.out_max_entries)

@@ -2,11 +2,15 @@
 -- Gives a worker the next turns of the rings, each with a lease and a raised attempt.
 --
 -- KEYS: the worker's last claim
--- ARGV: prefix, policy, worker id, how many at most, claim (8 random hex digits)
+-- ARGV: prefix, policy, worker id, how many at most, claim (8 random hex digits), its number among
+--       the worker's claims, the number of the last one that brought turns (0 each: not counted)
 -- Answers: a flat list; per turn: id, attempt, crashes, superseding (0 | 1), enqueued ms,
 --          claimed ms, request (JSON)
 -- Without memory it fails: arq's own start of a job would be refused next.
--- Sent twice: the same claim is answered with the same turns, as far as they are still its own.
+-- Sent twice: the same claim is answered with the same turns, as far as they are still its own. A
+--             copy that arrives after a later claim gets none; where that one was given none, and
+--             left no trace, the copy takes turns that nobody hears of: the next claim hands them
+--             back.
 --@include common
 --@include lanes
 --@include running
@@ -110,11 +114,20 @@ local function look_after(guild)
   end
 end
 
-if redis.call('HGET', KEYS[1], 'claim') == claim then
-  for tid in string.gmatch(redis.call('HGET', KEYS[1], 'turns'), '%S+') do
+local number, heard = tonumber(ARGV[6]), tonumber(ARGV[7])
+local last = redis.call('HMGET', KEYS[1], 'claim', 'turns', 'number')
+if last[1] == claim then
+  for tid in string.gmatch(last[2], '%S+') do
     if is_current(tid, nil, claim) then hand_out(tid) end
   end
   return answer
+end
+if tonumber(last[3] or '0') > number then return answer end
+if tonumber(last[3] or '0') > heard then
+  for tid in string.gmatch(last[2], '%S+') do
+    if is_current(tid, nil, last[1]) then hand_back(tid, now, false) end
+  end
+  redis.call('DEL', KEYS[1])
 end
 
 promote(now)
@@ -139,7 +152,7 @@ while #taken < wanted and steps < MAX_STEPS do
   end
 end
 if #taken > 0 then
-  redis.call('HSET', KEYS[1], 'claim', claim, 'turns', table.concat(taken, ' '))
+  redis.call('HSET', KEYS[1], 'claim', claim, 'turns', table.concat(taken, ' '), 'number', number)
   redis.call('PEXPIRE', KEYS[1], POLICY.claim_ttl_ms)
   -- A guild whose time the ring has passed is as good as one that was never charged.
   redis.call('ZREMRANGEBYSCORE', TIMES, '-inf', '(' .. string.format('%.17g', clock()))

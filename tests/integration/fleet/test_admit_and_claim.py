@@ -1,13 +1,13 @@
 import pytest
 from redis.asyncio import Redis
 
-from shared.edges.queue import Admission, Cancelled, TurnQueue, job_payload
+from shared.edges.queue import Admission, Cancelled, Finished, TurnQueue, job_payload
 from shared.edges.records import TurnRecords
 from shared.edges.redis import within
 from shared.errors import RequestTooLarge, StoreFull
 from shared.keys import Keys
-from shared.segments import AttemptSuperseded, TurnFailed
-from shared.turns import TurnState
+from shared.segments import AttemptSuperseded, TurnDone, TurnFailed
+from shared.turns import AttemptToken, TurnState
 from shared.wire import decode_turn_request
 from tests.support.turns import (
     SNOWFLAKE,
@@ -166,7 +166,7 @@ async def test_a_slot_of_a_key_that_a_turn_never_took_goes_to_the_next_lane(
 async def test_a_claim_sent_twice_gets_the_same_turns(queue: TurnQueue, keys: Keys):
     await queue.admit(turn("l1", channel=1))
     await queue.admit(turn("l2", channel=2))
-    args: list[str | bytes | int] = [*queue._common, "w1", 1, "0badcafe"]
+    args: list[str | bytes | int] = [*queue._common, "w1", 1, "0badcafe", 0, 0]
     first = await queue._claim([keys.last_claim("w1")], args)
     assert await queue._claim([keys.last_claim("w1")], args) == first
     assert first[0] == b"l1"
@@ -179,6 +179,27 @@ async def test_a_claim_can_be_repeated_after_its_answer_was_lost(queue: TurnQueu
     assert [claimed.token for claimed in again] == [claimed.token for claimed in lost]
     assert await queue.finish(lost[0].token, TurnFailed(cause="x", category="internal")) == "ok"
     assert await queue.claim("w1", 8, "0badcafe") == []
+
+
+async def test_turns_of_a_claim_that_came_too_late_to_be_heard_are_handed_back(
+    queue: TurnQueue, records: TurnRecords
+):
+    """A command that is sent again over another connection overtakes its first copy."""
+    assert await queue.claim("w1", 1, "aaaa0001", number=1) == []
+    await queue.admit(turn("l1", channel=1))
+    await queue.claim("w1", 1, "aaaa0001", number=1)  # nobody hears of it
+    (first,) = await queue.claim("w1", 1, "aaaa0002", number=2)
+    assert first.token == AttemptToken(turn_id="l1", attempt=2, claim="aaaa0002")
+    await queue.admit(turn("l2", channel=2))
+    assert await queue.claim("w1", 1, "aaaa0001", number=1) == []
+    (second,) = await queue.claim("w1", 1, "aaaa0003", number=3, heard=2)
+    assert second.token == AttemptToken(turn_id="l2", attempt=1, claim="aaaa0003")
+    record = await records.turn("l1")
+    assert record is not None
+    assert record.crashes == 0
+    assert await queue.claim("w1", 1, "aaaa0004", number=4, heard=3) == []
+    for token in (first.token, second.token):
+        assert await queue.finish(token, TurnDone(count=0)) is Finished.OK
 
 
 async def test_a_server_that_lost_its_scripts_gets_them_again(queue: TurnQueue, client: Redis):

@@ -108,6 +108,7 @@ class FleetWorker(Worker):
         self.outage = Outage()
         self._reaper = Reaper(queue, self._teller, self.outage, reap_s)
         self._claim_id = new_claim()
+        self._claims, self._heard = 1, 0  # this one's number, and the last's that brought turns
         client = arq_client(queue.redis)
         refuse_pickle(client)
         super().__init__(
@@ -215,14 +216,17 @@ class FleetWorker(Worker):
                 return
             n = min(self.max_jobs - self.job_counter, MAX_CLAIM)
             try:
-                claimed = await self.queue.claim(self.worker_id, n, self._claim_id)
+                claimed = await self.queue.claim(
+                    self.worker_id, n, self._claim_id, number=self._claims, heard=self._heard
+                )
             except StoreError as exc:
                 # The next try uses the same id: this one may have got through.
                 self.outage.began(exc)
                 if not isinstance(exc, StoreUnavailable):
                     self.looked_s = time.monotonic()  # answered, if with a refusal
                 return
-            self._claim_id = new_claim()
+            self._heard = self._claims if claimed else self._heard
+            self._claim_id, self._claims = new_claim(), self._claims + 1
             self.outage.ended()
             self.looked_s = time.monotonic()
             for turn in claimed:
