@@ -323,6 +323,8 @@ def test_top_is_watched_until_ctrl_c(tmp_path: Path):
     words = [sys.executable, "-m", "ops", "errors", "top", "--watch", "-o", "ndjson"]
     with subprocess.Popen(words, env=environ, cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
+        began_s = time.monotonic()
         assert json.loads(process.stdout.readline())["error_type"] == "invalid_key"
+        assert time.monotonic() - began_s < 30, "what was found waits in a buffer for more"
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == Exit.INTERRUPTED
