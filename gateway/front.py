@@ -75,7 +75,10 @@ class Echo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromptEdited(msgspec.Struct, frozen=True, kw_only=True):
-    """A person wrote a message anew. `turn_id` is the turn that it may have become."""
+    """A person wrote a message anew, or took its words away: then `text` is empty.
+
+    `turn_id` is the turn that it may have become.
+    """
 
     __repr__ = told_by_size
 

@@ -13,15 +13,15 @@ from gateway.front import Change, PlaceChanged, PlaceGone, PromptEdited, Prompts
 
 
 def edited(event: hikari.MessageUpdateEvent) -> Change | None:
-    """A person's message with another text; None for links that got a preview, and for bots."""
+    """A person's message with another text, or none; None for previews of links, and for bots."""
     message = event.message
     if message.content is hikari.UNDEFINED or message.edited_timestamp in (None, hikari.UNDEFINED):
         return None
-    if message.author is hikari.UNDEFINED or message.author.is_bot or not message.content:
+    if message.author is hikari.UNDEFINED or message.author.is_bot:
         return None
-    return PromptEdited(
-        channel_id=int(event.channel_id), turn_id=_turn(message.id), text=message.content
-    )
+    # Empty also where it does not call the bot any more, which may then not read it.
+    text = message.content or ""
+    return PromptEdited(channel_id=int(event.channel_id), turn_id=_turn(message.id), text=text)
 
 
 def deleted(event: hikari.MessageDeleteEvent) -> Change:

@@ -67,10 +67,13 @@ class ChannelHistory:
         await within(self._remember([self._keys.history(channel_id)], args))
 
     async def amend(self, channel_id: int, message_id: int, text: str) -> None:
-        """Replaces the text of a message that is kept."""
+        """Replaces the text of a message that is kept; one without words and files goes."""
         key = self._keys.history(channel_id)
         found: bytes | None = await within(self._redis.hget(key, str(message_id)))
         if found is not None and (message := _message(found)) is not None:
+            if not text.strip() and not message.attachments:
+                await self.forget(channel_id, message_id)
+                return
             changed = msgspec.structs.replace(message, text=text)
             await self.remember(channel_id, changed, is_with_bot=False)
 

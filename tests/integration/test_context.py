@@ -124,10 +124,11 @@ async def test_edits_deletions_notices_and_superseded_text(redis: Redis):
         assert isinstance(outcome, Sent)
         return outcome.message_id
 
-    for number, text in ((1, "asked"), (2, "edited later"), (3, "deleted later")):
+    for number, text in ((1, "asked"), (2, "edited later"), (3, "deleted later"), (4, "emptied")):
         await history.remember(2, said(number, text))
     await memory.changed(PromptEdited(channel_id=2, turn_id="m2", text="edited"))
     await memory.changed(PromptsDeleted(channel_id=2, turn_ids=("m3", "i99")))
+    await memory.changed(PromptEdited(channel_id=2, turn_id="m4", text=""))
     kept = await say("first attempt, part one", "a")
     gone = await say("first attempt, part two", "b")
     await say("I am busy.", "c", is_notice=True)

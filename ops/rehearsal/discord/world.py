@@ -284,7 +284,8 @@ class World:
             raise Refusal(403, 50005, "Cannot edit a message authored by another user")
         content = old.content if content is None else content
         files = old.files if files is None else files
-        check_draft(Draft(content=content, files=files))
+        held = files or tuple("" for _ in old.attachments)
+        check_draft(Draft(content=content, files=held))
         self._moderate(channel, content)
         new = msgspec.structs.replace(
             old,

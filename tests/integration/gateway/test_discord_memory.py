@@ -96,8 +96,12 @@ async def test_a_conversation_is_remembered_over_a_restart_of_the_gateway(redis,
         async with asyncio.TaskGroup() as group:
             group.create_task(serve(Loaded(settings=settings), stop))
             await _settled(discord)
-            await discord.correct(asked, discord.mention("never mind"))
-            await discord.remove(first)
+            corrected = await discord.correct(asked, discord.mention("never mind"))
+            await until(history, channel, "look at this", corrected.content, "A cat.")
+            wordless = await discord.correct(first, "")
+            found = await until(history, channel, "", corrected.content, "A cat.")
+            assert [one.url for one in found[0].attachments] == [file(7)["url"]]
+            await discord.remove(wordless)
             async with asyncio.timeout(30):
                 while len(found := await history.read(channel, before=1 << 62)) != 2:
                     await asyncio.sleep(0.02)
