@@ -76,7 +76,7 @@ def roles_of(caller: Caller, owned: Owned) -> frozenset[Role]:
     roles = {Role.OTHER}
     if caller.user_id == owned.user_id:
         roles.add(Role.ASKER)
-        if caller.guild_id is None:
+        if caller.guild_id is None:  # as in a server of their own (docs/decisions/0016)
             roles.add(Role.MANAGER)
     if caller.guild_id is not None and caller.moderates:
         roles.add(Role.MODERATOR)
