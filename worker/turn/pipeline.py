@@ -60,6 +60,7 @@ class Pipeline:
 
     __slots__ = (
         "_came_bytes",
+        "_cited_chars",
         "_done",
         "_kept_chars",
         "_make_rooms",
@@ -111,8 +112,9 @@ class Pipeline:
 
     @property
     def said(self) -> str:
-        """The visible text of this round as it is to stand in the history."""
-        return "".join(self.buffer.history)[self._said_chars :]
+        """The visible text of this round, for the history; a line of ours is not of it."""
+        text = "".join(self.buffer.history)
+        return text[self._said_chars : len(text) - self._cited_chars]
 
     @property
     def sources(self) -> list[Source]:
@@ -147,6 +149,7 @@ class Pipeline:
     def next_round(self) -> None:
         """Begins the next answer. The last one was flushed."""
         self._said_chars = sum(map(len, self.buffer.history))
+        self._cited_chars = 0  # of the line of sources at its end
         self._seams = Seams()
         self._normalizer, self._processor = self._make_rooms()
         self._done: Done | None = None
@@ -251,6 +254,7 @@ class Pipeline:
         # Flushed first: an open code block or table would swallow the line.
         segments = self.buffer.flush_pending(for_tool_call=False)
         segments.extend(self.buffer.feed(line))
+        self._cited_chars = len(line)
         return segments
 
     def _absorb(self, events: Iterable[StreamEvent]) -> list[Segment]:

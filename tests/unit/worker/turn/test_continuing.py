@@ -8,6 +8,7 @@ import pytest
 from shared.continuing import GO_ON, continued, load
 from shared.segments import TurnDone
 from shared.turns import Api, StopReason, Target
+from tests.support import wire
 from tests.support.tool_case import ToolCase, call, calling, frame, saying
 from tests.support.turn_ports import ScriptedResponse
 from worker.providers.building import build_request
@@ -50,6 +51,19 @@ async def test_the_next_turn_goes_on_from_the_text_that_was_shown():
     assert (said["role"], said["content"]) == ("assistant", "One, two, th")
     assert (go_on["role"], go_on["content"]) == ("user", GO_ON)
     assert following.outbox.segments[0].turn_id == "l1.2"
+
+
+async def test_the_line_of_sources_is_not_what_the_model_said():
+    found = {"groundingChunks": [{"web": {"uri": "https://a.example/", "title": "A page"}}]}
+    cut = [
+        wire.sse(wire.gemini({"text": "It rains, and th"})),
+        wire.sse({"candidates": [{"groundingMetadata": found, "finishReason": "MAX_TOKENS"}]}),
+    ]
+    case = ToolCase(ScriptedResponse(cut), target=Target(provider="google", model="gemini"))
+    await case.run()
+    assert "https://a.example/" in case.outbox.texts[-1]
+    assert case.outbox.continuation is not None
+    assert load(case.outbox.continuation).said == "It rains, and th"
 
 
 @pytest.mark.parametrize("api", [api for api in Api if api is not Api.AUTO])
