@@ -247,14 +247,14 @@ class TurnQueue:
             return None
         return AttemptToken(turn_id=token.turn_id, attempt=int(answer), claim=token.claim)
 
-    async def note_tool(self, token: AttemptToken) -> bool:
-        """Remembers that a tool ran, before it runs; false when fenced."""
-        answer = await self.run(self._note_tool, *self._of(token, token.attempt, token.claim))
-        return int(answer) == 1
+    async def note_tool(self, token: AttemptToken, number: int = 1) -> bool:
+        """Remembers that a tool of an attempt's round ran, before it runs; false when fenced."""
+        keys, args = self._of(token, token.attempt, token.claim, number)
+        return int(await self.run(self._note_tool, keys, args)) == 1
 
-    async def keep_rounds(self, token: AttemptToken, kept: bytes) -> bool:
-        """Keeps the completed rounds of a turn: its tools need not run again; false when fenced."""
-        keys, args = self._of(token, token.attempt, token.claim)
+    async def keep_rounds(self, token: AttemptToken, kept: bytes, number: int = 1) -> bool:
+        """Keeps the rounds up to this one: their tools need not run again; false when fenced."""
+        keys, args = self._of(token, token.attempt, token.claim, number)
         keys.append(self.keys.rounds(token.turn_id))
         return int(await self.run(self._keep_rounds, keys, [*args, kept])) == 1
 

@@ -73,6 +73,7 @@ class Outbox:
         # Kept until the turn ends: a server that forgot its last second gets them again.
         self._segments: list[Segment] = []
         self._pictures: dict[str, bytes] = {}
+        self._rounds = 0  # of this attempt, that are kept
 
     @property
     def token(self) -> AttemptToken:
@@ -121,6 +122,7 @@ class Outbox:
         self._lease.token = token
         self._segments.clear()
         self._pictures.clear()
+        self._rounds = 0
         return token
 
     async def note_tool(self) -> None:
@@ -129,7 +131,8 @@ class Outbox:
         Raises:
             Fenced: another worker has the turn.
         """
-        if not await self._until_answered(lambda: self._queue.note_tool(self.token)):
+        number = self._rounds + 1
+        if not await self._until_answered(lambda: self._queue.note_tool(self.token, number)):
             raise self._fenced()
 
     async def keep_rounds(self, kept: bytes) -> None:
@@ -138,15 +141,17 @@ class Outbox:
         Raises:
             Fenced: another worker has the turn.
         """
+        number = self._rounds + 1
         try:
             is_ours = await self._until_answered(
-                lambda: self._queue.keep_rounds(self.token, sealed(kept))
+                lambda: self._queue.keep_rounds(self.token, sealed(kept), number)
             )
         except StoreFull as exc:
             log.warning("rounds.lost", extra=fields(bytes=len(kept), reason=str(exc)))
             return
         if not is_ours:
             raise self._fenced()
+        self._rounds = number
 
     async def kept_rounds(self) -> bytes | None:
         """The rounds that an earlier claim of the turn has completed.

@@ -6,6 +6,13 @@ local function is_current(tid, attempt, claim)
   return m[1] == 'running' and m[3] == claim and (attempt == nil or m[2] == attempt)
 end
 
+-- Has this attempt kept its tool round `number`, or a later one?
+local function is_kept(key, attempt, number)
+  local kept = redis.call('HGET', key, 'kept') or ''
+  local whose, last = string.match(kept, '^(%d+) (%d+)$')
+  return whose == attempt and tonumber(last) >= tonumber(number)
+end
+
 -- Asks the worker of a running turn to stop it. `why` is a note of its terminal event, or ''.
 local function stop_running(tid, why)
   local control = PREFIX .. 'ctl:' .. redis.call('HGET', turn_key(tid), 'worker')

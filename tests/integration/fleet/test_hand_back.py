@@ -279,3 +279,23 @@ async def test_a_clock_that_is_set_back_makes_no_delay_and_no_pause_longer(
     await queue.reap()
     claimed = await queue.claim("w1", 2)
     assert {one.token.turn_id for one in claimed} == {"later", "paused"}
+
+
+async def test_copies_that_come_after_a_later_round_change_nothing(
+    queue: TurnQueue, client: Redis, keys: Keys
+):
+    """A command that is sent again over another connection overtakes its first copy."""
+    token = (await admit_and_claim(queue)).token
+    for number, kept in ((1, b"[1]"), (2, b"[1, 2]")):
+        assert await queue.note_tool(token, number)
+        assert await queue.keep_rounds(token, kept, number)
+        assert await queue.note_tool(token, number)
+        assert await within(client.hget(keys.turn(token.turn_id), "tools")) == b"0"
+    assert await queue.note_tool(token, 3)
+    assert await queue.keep_rounds(token, b"[1]", 1)
+    assert await within(client.hget(keys.turn(token.turn_id), "tools")) == b"1"
+    assert await queue.kept_rounds(token.turn_id) == b"[1, 2]"
+    following = await queue.next_attempt(token)
+    assert following is not None
+    assert await queue.keep_rounds(following, b"[7]", 1)
+    assert await queue.kept_rounds(token.turn_id) == b"[7]"
