@@ -45,6 +45,26 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_own: bool = False
     reply_to: int | None = None
     attachments: tuple[Attachment, ...] = ()
+    owner: str = ""
+    """Whose channel it stands in, by `owner_of`; it goes when they are forgotten."""
+
+
+class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a reply noted for later ones, and whose channel it is in."""
+
+    __repr__ = told_by_size
+
+    text: str
+    owner: str = ""
+
+
+def owner_of(guild_id: int | None, user_id: int) -> str:
+    """Whose a channel is: its guild's, or, one of direct messages, the person's.
+
+    >>> owner_of(7, 5), owner_of(None, 5)
+    ('guild:7', 'user:5')
+    """
+    return f"user:{user_id}" if guild_id is None else f"guild:{guild_id}"
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,6 +11,8 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from gateway.addressing import is_addressed
 from gateway.context import remembered_of
 from gateway.front import (
@@ -29,7 +31,7 @@ from gateway.front import (
 from gateway.ports import Heed
 from shared.edges.history import ChannelHistory
 from shared.errors import StoreError
-from shared.history import Remembered
+from shared.history import Remembered, owner_of
 from shared.turns import Route
 
 logger = logging.getLogger(__name__)
@@ -53,9 +55,11 @@ class ChannelMemory:
         is_with_bot = is_addressed(prompt)
         if prompt.replied is not None and is_with_bot:
             said.insert(0, prompt.replied)
+        owner = owner_of(prompt.guild_id, prompt.user_id)
         for message in said:
+            owned = msgspec.structs.replace(message, owner=owner)
             await self._try(
-                self._history.remember(prompt.channel_id, message, is_with_bot=is_with_bot)
+                self._history.remember(prompt.channel_id, owned, is_with_bot=is_with_bot)
             )
 
     async def changed(self, change: Change) -> None:
@@ -87,7 +91,14 @@ class ChannelMemory:
 
     async def said(self, route: Route, message_id: int, text: str) -> None:
         """Keeps a message of ours."""
-        own = Remembered(id=message_id, user_id=0, text=text, is_own=True, reply_to=route.reply_to)
+        own = Remembered(
+            id=message_id,
+            user_id=0,
+            text=text,
+            is_own=True,
+            reply_to=route.reply_to,
+            owner=owner_of(route.guild_id, route.user_id),
+        )
         await self._try(self._history.remember(route.channel_id, own))
 
     async def unsaid(self, channel_id: int, message_id: int) -> None:

@@ -14,7 +14,7 @@ import hashlib
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from enum import StrEnum
 from typing import Any, Final, Self
 
@@ -41,6 +41,9 @@ LIMITS: Final = frozenset({"spend", "person"})
 OWNED: Final = frozenset({"choices"})
 """Hashes whose fields are their owners', by name. A guild that names somebody, such as on the list
 of whom it denies, does not lose what it chose when that person is forgotten."""
+CHANNELS: Final = frozenset({"h", "memo"})
+"""What is kept of a channel. It is somebody's as a whole, and goes as a whole with its owner, also
+what an older version kept there without one."""
 STOP_S: Final = 10.0
 """What running turns get to end after their stop."""
 LOOK_S: Final = 0.1
@@ -144,7 +147,7 @@ class Forgetter:
             if words & set(_words(name)) or subject.pattern().search(name):
                 count["keys"] += await within(self._redis.unlink(name))
             elif not _is_turn(name):
-                count["values"] += await self._clean(name, subject.pattern())
+                count["values"] += await self._clean(name, subject)
         for index, members in ((self._keys.failed, turns), (self._keys.front("dm"), others)):
             if members:
                 await within(self._redis.zrem(index, *members))
@@ -217,20 +220,20 @@ class Forgetter:
                     if open_turns:
                         await asyncio.sleep(LOOK_S)
 
-    async def _clean(self, name: bytes, wanted: re.Pattern[bytes]) -> int:
+    async def _clean(self, name: bytes, subject: Subject) -> int:
         """Removes the parts of a value that have the subject; all of a string."""
-        redis = self._redis
+        redis, wanted = self._redis, subject.pattern()
         kind = (await within(redis.type(name))).decode()
         if kind == "string":
             text = _unsealed(await within(redis.get(name)) or b"")
             return int(await within(redis.unlink(name))) if wanted.search(text) else 0
         if kind == "hash":
             fields: dict[bytes, bytes] = await within(redis.hgetall(name))
-            is_owned = _first_word(name) in OWNED
+            is_of, is_owned = _chooser(name, subject, fields.values()), _first_word(name) in OWNED
             gone = [
                 one
                 for one, text in fields.items()
-                if wanted.search(one) or (wanted.search(text) and not is_owned)
+                if wanted.search(one) or (is_of(text) and not is_owned)
             ]
             return int(await within(redis.hdel(name, *gone))) if gone else 0
         if kind == "zset":
@@ -238,13 +241,23 @@ class Forgetter:
             gone = [one for one in members if wanted.search(one)]
             return int(await within(redis.zrem(name, *gone))) if gone else 0
         if kind == "list":
-            items = {one for one in await within(redis.lrange(name, 0, -1)) if wanted.search(one)}
+            rows: list[bytes] = await within(redis.lrange(name, 0, -1))
+            items = set(filter(_chooser(name, subject, rows), rows))
             return sum([int(await within(redis.lrem(name, 0, item))) for item in items])
         if kind == "stream":
-            rows: list[tuple[bytes, dict[bytes, bytes]]] = await within(redis.xrange(name))
-            gone = [one for one, row in rows if any(wanted.search(text) for text in row.values())]
+            entries: list[tuple[bytes, dict[bytes, bytes]]] = await within(redis.xrange(name))
+            gone = [one for one, row in entries if any(map(wanted.search, row.values()))]
             return int(await within(redis.xdel(name, *gone))) if gone else 0
         return 0
+
+
+def _chooser(name: bytes, subject: Subject, texts: Iterable[bytes]) -> Callable[[bytes], object]:
+    """What of a value is the subject's: of a channel that is theirs everything."""
+    # In JSON a quote within a text is escaped: nobody owns a channel by what they write.
+    owned = f'"owner":"{subject}"'.encode()
+    if _first_word(name) in CHANNELS and any(owned in text for text in texts):
+        return lambda _text: True
+    return subject.pattern().search
 
 
 _REPORT: Final = re.compile(rb'"report_id":"([\w-]+)"')

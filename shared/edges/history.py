@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from shared.edges.redis import within
 from shared.edges.scripting import Script
-from shared.history import Remembered
+from shared.history import Noted, Remembered
 from shared.keys import Keys
 from shared.lifetimes import DETAILS_TTL_MS, HISTORY_TTL_MS, OVERHEARD_TTL_MS
 from shared.logs import fields
@@ -32,6 +32,7 @@ MAX_NOTE_CHARS: Final = 2_000
 _WITH_BOT: Final = b"with_bot"
 
 _decode = msgspec.json.Decoder(Remembered).decode
+_decode_note = msgspec.json.Decoder(Noted).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -94,13 +95,16 @@ class ChannelHistory:
         messages = [message for text in texts if (message := _message(text)) is not None]
         return sorted((one for one in messages if start < one.id < before), key=lambda one: one.id)
 
-    async def note(self, channel_id: int, notes: list[str], *, hours: float) -> None:
-        """Keeps what a reply noted for later ones."""
+    async def note(
+        self, channel_id: int, notes: list[str], *, hours: float, owner: str = ""
+    ) -> None:
+        """Keeps what a reply noted for later ones; `owner` is whose channel it is."""
         if not notes:
             return
+        noted = [Noted(text=one[:MAX_NOTE_CHARS], owner=owner) for one in notes]
         key = self._keys.details(channel_id)
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.rpush(key, *[one[:MAX_NOTE_CHARS] for one in notes])
+            pipe.rpush(key, *[_encode(one) for one in noted])
             pipe.ltrim(key, -MAX_NOTES, -1)
             pipe.pexpire(key, min(DETAILS_TTL_MS, max(1, round(hours * 3_600_000))))
             await within(pipe.execute())
@@ -108,7 +112,14 @@ class ChannelHistory:
     async def notes(self, channel_id: int) -> list[str]:
         """What replies noted, oldest first."""
         found: list[bytes] = await within(self._redis.lrange(self._keys.details(channel_id), 0, -1))
-        return [one.decode() for one in found]
+        return [_note(one) for one in found]
+
+
+def _note(text: bytes) -> str:
+    try:
+        return _decode_note(text).text
+    except msgspec.DecodeError:
+        return text.decode()  # of an older version, which kept the bare text
 
 
 def _message(text: bytes) -> Remembered | None:

@@ -18,7 +18,7 @@ from shared.configuration.loading import Loaded
 from shared.configuration.settling import entry_of
 from shared.edges.history import ChannelHistory
 from shared.errors import StoreError, StoreUnavailable
-from shared.history import Context, Reading, Remembered
+from shared.history import Context, Reading, Remembered, owner_of
 from shared.logs import fields
 from shared.turns import TurnOutcome, TurnRequest, TurnState
 from worker.edges.attachments import Attachments
@@ -97,7 +97,8 @@ class ChannelContext:
             return
         notes = [note.strip() for note in outcome.details if note.strip()]
         try:
-            channel_id = request.route.channel_id
-            await self._history.note(channel_id, notes, hours=reading.details_hours)
+            route, hours = request.route, reading.details_hours
+            owner = owner_of(route.guild_id, route.user_id)
+            await self._history.note(route.channel_id, notes, hours=hours, owner=owner)
         except StoreError as exc:
             log.warning("context.not_noted", extra=fields(reason=str(exc)))
