@@ -96,7 +96,8 @@ class Backfill:
             with contextlib.suppress(StoreFull):  # it is written again while the bot runs
                 await self._marks.note_alive(self._shard, self._count, now_ms)
             alive_ms = now_ms
-        self._since_ms = max(alive_ms - OVERLAP_MS, now_ms - HORIZON_MS)
+        # The mark may be ahead: of a gateway whose clock was wrong, on another machine or here.
+        self._since_ms = max(min(alive_ms, now_ms) - OVERLAP_MS, now_ms - HORIZON_MS)
 
     async def note_alive(self, now_ms: int) -> None:
         """Notes that everything up to now was received and taken."""

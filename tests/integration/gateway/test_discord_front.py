@@ -1,6 +1,7 @@
 """The Discord front against the fake: sockets that die, answers that are lost, refusals."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
@@ -152,6 +153,14 @@ async def test_what_is_said_while_no_gateway_runs_is_found_by_the_next(discord):
     ]
     assert {event.text for event in fresh if event.guild_id is None} == {"in private", "and again"}
     assert all(event.backfilled for event in fresh)
+
+
+async def test_a_mark_of_a_clock_that_was_ahead_hides_nothing(discord):
+    marks = MemoryMarks()
+    marks.alive = time.time_ns() // 1_000_000 + 3_600_000
+    await say(discord, next(iter(discord.world.channels)), "meanwhile")
+    async with running_bot(discord, marks) as bot:
+        assert (await bot.heard(1))[0].endswith("meanwhile")
 
 
 async def test_a_doubled_event_has_one_message_id(discord, bot):
