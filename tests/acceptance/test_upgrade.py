@@ -125,7 +125,7 @@ def event(name: str, number: int, **more: object) -> bytes:
 
 
 async def test_a_gateway_shows_what_both_neighbours_say_and_buries_the_rest(home: House):
-    done = {"count": 1, "notes": []}
+    done = {"count": 1, "notes": [], "stop_reason": "stop"}
     await append(home, 11, 1, event("event_segment", 11))
     await append(home, 11, 2, event("event_done", 11, **done))
     await append(home, 12, 1, event("event_segment", 12, **FUTURE))
