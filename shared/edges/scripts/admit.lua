@@ -48,6 +48,7 @@ if count(DEPTH, guild) - fewer >= POLICY.guild_depth then return 'guild_full' en
 if count(TOTALS, 'depth') - fewer >= POLICY.global_depth then return 'full' end
 
 local now = now_ms()
+follow_clock(now)
 redis.call('SET', KEYS[2], nonce, 'PX', POLICY.mark_ttl_ms)
 redis.call('SET', KEYS[3], ARGV[12], 'PX', POLICY.turn_ttl_ms)
 redis.call('HSET', KEYS[1], 'guild', guild, 'lane', lane, 'key', ARGV[6], 'out', ARGV[7],

@@ -138,6 +138,22 @@ local function resume(name)
   end
 end
 
+-- The server's clock may be set back, by whoever corrects it, or by a fail-over to a host that is
+-- behind. What waits for a time then moves back as far as the clock did. Whoever writes such a time
+-- asks first: what is written by the new clock is right, and must not move. Answers when somebody
+-- last reaped, by the clock of then.
+local function follow_clock(now)
+  local last = count(TOTALS, 'reaped')
+  if last <= now then return last end
+  for _, key in ipairs({ DELAY, PAUSES, WAITING }) do
+    for _, name in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      redis.call('ZINCRBY', key, now - last, name)
+    end
+  end
+  redis.call('HSET', TOTALS, 'reaped', now)
+  return last
+end
+
 -- Ends the delays and pauses whose time has come. Answers whether there were any.
 local function promote(now)
   local names = redis.call('ZRANGEBYSCORE', PAUSES, '-inf', now)

@@ -17,7 +17,9 @@ if ARGV[4] == '0' then
   wake()
   return ''
 end
-local till = ARGV[4] == '' and 'inf' or string.format('%.0f', now_ms() + tonumber(ARGV[4]))
+local now = now_ms()
+follow_clock(now)
+local till = ARGV[4] == '' and 'inf' or string.format('%.0f', now + tonumber(ARGV[4]))
 redis.call('ZADD', KEYS[1], 'GT', till, name)
 local guild = string.match(name, '^guild:(.*)$')
 if guild then

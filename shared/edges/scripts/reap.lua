@@ -5,9 +5,8 @@
 -- ended although their workers live: such a call only starts a time of grace of one lease, in
 -- which the workers can beat.
 --
--- The server's clock may be set back, by whoever corrects it, or by a fail-over to a host that is
--- behind. A lease that then lies further ahead than any can is pulled near, or dead workers would keep
--- their turns until the clock has caught up; delays, pauses and deadlines move back as far as it did.
+-- Where the server's clock was set back, a lease may lie further ahead than any can: it is pulled near,
+-- or dead workers would keep their turns until the clock has caught up.
 --
 -- KEYS: leases
 -- ARGV: prefix, policy, how many at most
@@ -17,18 +16,10 @@
 --@include common
 --@include lanes
 --@include running
-local function set_back(now, by)
-  for _, key in ipairs({ DELAY, PAUSES, WAITING }) do
-    for _, name in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -by, name) end
-  end
-  redis.call('HSET', TOTALS, 'reaped', now)
-end
-
 local now = now_ms()
-local last = count(TOTALS, 'reaped')
-if last > now then set_back(now, last - now) end
+local last = follow_clock(now)
 -- Noted now and then only: each note is an fsync, and every worker calls this twice a second.
-if math.abs(now - last) > POLICY.reap_gap_ms / 4 then redis.call('HSET', TOTALS, 'reaped', now) end
+if now - last > POLICY.reap_gap_ms / 4 then redis.call('HSET', TOTALS, 'reaped', now) end
 if last > 0 and now - last > POLICY.reap_gap_ms then
   redis.call('HSET', TOTALS, 'grace', now + POLICY.lease_ms)
 end

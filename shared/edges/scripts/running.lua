@@ -52,7 +52,11 @@ local function free(tid, now, way, tokens)
   add(RUN_GUILD, guild, -1)
   add(RUN_KEY, key, -1)
   charge(guild, math.max(tonumber(m[5] or '1'), 0.01), (now - tonumber(m[6] or now)) / 1000, tokens)
-  if way then redis.call('ZADD', WAITING, m[7], tid) end
+  if way then
+    follow_clock(now)
+    -- No further ahead than it can be: it may be of a clock that was set back since.
+    redis.call('ZADD', WAITING, math.min(tonumber(m[7]), now + POLICY.run_ms), tid)
+  end
   if way == 'lane' then
     redis.call('HDEL', RUN_LANE, lane)
     redis.call('LPUSH', lane_key(lane, s), tid)

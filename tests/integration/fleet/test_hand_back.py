@@ -281,6 +281,61 @@ async def test_a_clock_that_is_set_back_makes_no_delay_and_no_pause_longer(
     assert {one.token.turn_id for one in claimed} == {"later", "paused"}
 
 
+async def clock_is_set_back(client: Redis, keys: Keys) -> None:
+    """What waits for a time lies an hour further ahead, as all that was noted before the step."""
+    hour_ms = 3_600_000
+    for key in (keys.delayed, keys.pauses, keys.waiting, keys.leases):
+        for name in await within(client.zrange(key, 0, -1)):
+            await client.zincrby(key, hour_ms, name)
+    seconds, micros = await client.time()
+    await within(client.hset(keys.totals, "reaped", seconds * 1000 + micros // 1000 + hour_ms))
+
+
+async def test_what_begins_after_the_clock_was_set_back_waits_as_long_as_any(
+    queue: TurnQueue, client: Redis, keys: Keys
+):
+    await queue.admit(turn("before", channel=1, wait_ms=20))
+    await clock_is_set_back(client, keys)
+    await queue.admit(turn("after", channel=2))
+    await queue.admit(turn("later", channel=3, wait_ms=60_000))
+    assert await queue.reap() == []
+    await asyncio.sleep(0.03)
+    claimed = await queue.claim("w1", 3)
+    assert {one.token.turn_id for one in claimed} == {"before", "after"}
+
+
+async def test_a_pause_that_begins_after_the_clock_was_set_back_is_as_long_as_any(
+    queue: TurnQueue, client: Redis, keys: Keys
+):
+    await queue.admit(turn("l1"))
+    await clock_is_set_back(client, keys)
+    await queue.pause("fleet", 60)
+    await queue.reap()
+    assert await queue.claim("w1", 1) == []
+
+
+@pytest.mark.parametrize("delay_ms", [0, 60_000], ids=["in its lane", "after a delay"])
+async def test_a_turn_that_comes_back_after_the_clock_was_set_back_waits_as_long_as_any(
+    brief_leases: TurnQueue, client: Redis, keys: Keys, delay_ms: int
+):
+    queue = with_policy(brief_leases, crash_delays_ms=(delay_ms,))
+    token = (await admit_and_claim(queue)).token
+    deadline = int(await within(client.hget(keys.turn("l1"), "deadline")))
+    await within(client.hset(keys.turn("l1"), "deadline", deadline + 3_600_000))
+    await clock_is_set_back(client, keys)
+    if delay_ms:
+        await queue.reap()  # pulls the lease near
+        await lease_ended(queue)
+        assert await queue.reap() == [("l1", "queued")]
+    else:
+        assert await queue.release(token) is GivenBack.QUEUED
+    assert await queue.reap() == []
+    ends = await client.zscore(keys.waiting, "l1")
+    assert ends is not None
+    assert abs(ends - deadline) < 60_000
+    assert await client.zcard(keys.delayed) == (1 if delay_ms else 0)
+
+
 async def test_copies_that_come_after_a_later_round_change_nothing(
     queue: TurnQueue, client: Redis, keys: Keys
 ):
