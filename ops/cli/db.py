@@ -6,7 +6,7 @@ Comes in: the settings. Goes out: a database with this version's tables.
 import asyncio
 import os
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -24,6 +24,8 @@ from shared.edges.spending import Spending
 
 app = typer.Typer(help="The operators' database.", no_args_is_help=True)
 
+NEWER: Final = "A newer version made this schema; this version works on it and leaves it as it is."
+
 
 @app.command("migrate", hidden=True)
 @app.command()
@@ -35,9 +37,12 @@ def upgrade(output: Output = OutputFormat.TABLE) -> None:
             return opened.name, await bring_up(opened)
 
     name, before = asyncio.run(run())
-    done = "nothing to do" if before.is_current else "upgraded"
-    facts = {"database": name, "before": before.current, "now": before.wanted, "result": done}
+    now = before.wanted if before.is_due else before.current
+    done = "upgraded" if before.is_due else "nothing to do"
+    facts = {"database": name, "before": before.current, "now": now, "result": done}
     print_record(facts, output)
+    if before.is_newer:
+        say(NEWER)
 
 
 @app.command()
@@ -50,14 +55,16 @@ def status(
     async def run() -> tuple[str, SchemaState, int | None]:
         async with database() as opened:
             state = await schema_state(opened)
-            rows = await count_errors(opened) if state.is_current else None
+            rows = None if state.is_due else await count_errors(opened)
             return opened.name, state, rows
 
     name, state, rows = asyncio.run(run())
     print_record(
         {"database": name, "now": state.current, "wanted": state.wanted, "errors": rows}, output
     )
-    if not state.is_current:
+    if state.is_newer:
+        say(NEWER)
+    if state.is_due:
         say("An upgrade is due: turnfleet db upgrade")
         if check:
             raise typer.Exit(Exit.FOUND)

@@ -193,7 +193,10 @@ async def _database(settings: Settings) -> list[Finding]:
         return [_fail("database", str(exc), "start it, or correct TURNFLEET_DATABASE_URL")]
     finally:
         await database.close()
-    if not state.is_current:
+    if state.is_newer:
+        text = f"{database.name}, schema {state.current}, which a newer version made"
+        return [_ok("database", text, "leave it as it is")]
+    if state.is_due:
         text = f"{database.name} is at {state.current or 'nothing'}, wanted is {state.wanted}"
         return [_warn("database", text, "run `turnfleet db upgrade`, or start the recorder")]
     return [_ok("database", f"{database.name}, schema {state.current}")]

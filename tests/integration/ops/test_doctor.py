@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from sqlalchemy import text
 
 from ops.cli.exits import Exit
 from ops.store.engine import Database, database_url
@@ -152,6 +153,27 @@ def test_a_database_behind_this_version_is_a_warning(empty_url: str, tmp_path: P
     code, after = examine(command)
     assert (code, after["database"]["verdict"]) == (0, "ok")
     assert f"schema {raised}" in after["database"]["finding"]
+
+
+def test_a_database_of_a_newer_version_is_well(empty_url: str, tmp_path: Path):
+    command = Command(tmp_path, {"database_url": empty_url})
+
+    async def raised() -> None:
+        database = Database(database_url(empty_url, tmp_path))
+        await upgrade(database)
+        async with database.begin() as connection:
+            await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        await database.close()
+
+    asyncio.run(raised())
+    code, found = examine(command)
+    assert (code, found["database"]["verdict"]) == (0, "ok")
+    assert "newer version" in found["database"]["finding"]
+    brought_up = command("db", "upgrade", "-o", "json")
+    assert brought_up.exit_code == 0
+    assert json.loads(brought_up.stdout)["result"] == "nothing to do"
+    status = command("db", "status", "--check")
+    assert (status.exit_code, "newer version" in status.stderr) == (0, True)
 
 
 def test_a_spool_that_waits_is_a_warning(tmp_path: Path):

@@ -41,6 +41,29 @@ async def test_two_processes_may_upgrade_at_once(empty_url: str, tmp_path: Path)
         await database.close()
 
 
+async def raised(database: Database, *revisions: str) -> None:
+    async with database.begin() as connection:
+        await connection.execute(text("DELETE FROM alembic_version"))
+        for revision in revisions:
+            await connection.execute(
+                text("INSERT INTO alembic_version VALUES (:revision)"), {"revision": revision}
+            )
+
+
+async def test_a_schema_of_a_newer_version_is_left_as_it_is(database: Database):
+    await raised(database, "9999")
+    for state in (await upgrade(database), await schema_state(database)):
+        assert (state.current, state.is_newer) == ("9999", True)
+        assert not state.is_current
+        assert not state.is_due
+
+
+async def test_revisions_that_make_no_sense_are_said_in_our_words(database: Database):
+    await raised(database, "0001", "0002")
+    with pytest.raises(StoreUnavailable, match="revisions of"):
+        await upgrade(database)
+
+
 async def test_a_query_before_the_migration_says_what_to_run(empty_database: Database):
     with pytest.raises(StoreUnavailable, match="turnfleet db upgrade"):
         async with empty_database.begin() as connection:
