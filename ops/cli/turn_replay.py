@@ -148,15 +148,18 @@ async def _again(
 ) -> list[dict[str, object]]:
     """Runs again what was named, or what filters choose; without a pace it only says what."""
     async with fleet() as link:
-        replays = replays_of(link)
-        names, known = list(dict.fromkeys(ids or ())), None
-        if not names:
-            records = await _owed(replays, wanted, limit)
-            names, known = [one.turn_id for one in records], await _evidence(records)
-        seen = [await replays.examine(name, change, known) for name in names]
+        replays, names = replays_of(link), list(dict.fromkeys(ids or ()))
+        chosen = [] if names else await _owed(replays, wanted, limit)
+        # Whoever names a turn has looked at it.
+        doubts = None if names or change.anyway else _Doubts()
+        names = names or [one.turn_id for one in chosen]
         if pace_s is None:
-            return [_row(one, "would be replayed") for one in seen]
-        rows = await _replayed(replays, seen, pace_s)
+            known = await doubts.about(chosen) if doubts else None
+            return [
+                _row(await replays.examine(name, change, known), "would be replayed")
+                for name in names
+            ]
+        rows = await _replayed(replays, names, change, doubts, pace_s)
         return await _ended(link, rows) if waits else rows
 
 
@@ -170,30 +173,44 @@ async def _owed(replays: Replays, wanted: FailedFilter, limit: int) -> list[Turn
     return found[:limit]
 
 
-async def _evidence(records: Sequence[TurnRecord]) -> Evidence | None:
+class _Doubts:
     """What speaks against replays; without a database, nothing that we know of."""
-    try:
-        async with database() as opened:
-            return await evidence(opened, records, datetime.now(UTC))
-    except StoreError as exc:
-        say(f"not looked up whether causes still fail: {exc}")
-        return None
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    async def about(self, records: Sequence[TurnRecord]) -> Evidence | None:
+        """What the database knows now; where it does not answer, that is said once."""
+        try:
+            async with database() as opened:
+                return await evidence(opened, records, datetime.now(UTC))
+        except StoreError as exc:
+            if not self._is_told:
+                say(f"not looked up whether causes still fail: {exc}")
+            self._is_told = True
+            return None
 
 
 async def _replayed(
-    replays: Replays, seen: Sequence[Candidate], pace_s: float
+    replays: Replays, names: Sequence[str], change: Change, doubts: _Doubts | None, pace_s: float
 ) -> list[dict[str, object]]:
-    """Admits what can be replayed, one after another at the given pace."""
+    """Admits what can be replayed, one after another at the given pace.
+
+    Each is looked at when it is its time: meanwhile its person may be forgotten or answered, its
+    key revoked, and ten thousand requests would be gigabytes.
+    """
     rows = []
     due_s = time.monotonic()
-    with progress_bar("replaying", len(seen)) as advance:
-        for candidate in seen:
+    with progress_bar("replaying", len(names)) as advance:
+        for name in names:
+            await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+            record = await replays.record(name) if doubts else None
+            known = await doubts.about([record]) if doubts and record else None
+            candidate, result = await replays.examine(name, change, known), ""
             if candidate.reason is None:
-                await asyncio.sleep(max(0.0, due_s - time.monotonic()))
                 due_s = max(due_s, time.monotonic()) + pace_s
-                rows.append(_row(candidate, await admitted(replays, candidate)))
-            else:
-                rows.append(_row(candidate, ""))
+                result = await admitted(replays, candidate)
+            rows.append(_row(candidate, result))
             advance()
     return rows
 

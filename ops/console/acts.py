@@ -58,10 +58,13 @@ async def replay_cause(request: Request) -> Response:
     change = Change(model=str(form.get("model") or "") or None, anyway=bool(form.get("anyway")))
     owed = await examined(desk, await group_of(desk, found), change, enough=AT_ONCE)
     rows = []
-    for number, candidate in enumerate(owed.ready[:AT_ONCE]):
-        # The queue keeps the pace: the page need not wait for it.
-        result = await admitted(desk.replays, candidate, wait_s=number * PACE_S)
-        rows.append(_outcome(candidate, result))
+    for number, seen in enumerate(owed.ready[:AT_ONCE]):
+        # Discord may have been slow about the files of those before: it is looked at once more.
+        candidate, result = await desk.replays.examine(seen.turn_id, change), ""
+        if candidate.reason is None:
+            # The queue keeps the pace: the page need not wait for it.
+            result = await admitted(desk.replays, candidate, wait_s=number * PACE_S)
+        rows.append(_outcome(candidate, result or str(candidate.reason)))
     taken = sum(1 for row in rows if row["new_id"])
     rows += [_outcome(one, one.reason.value) for one in owed.seen if one.reason is not None]
     left = max(0, len(owed.ready) - AT_ONCE) + owed.more

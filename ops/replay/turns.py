@@ -177,6 +177,10 @@ class Replays:
             if wanted.matches(record) and await self._says(record, wanted.text):
                 yield record
 
+    async def record(self, turn_id: str) -> TurnRecord | None:
+        """What is kept of a turn now."""
+        return await self._records.turn(turn_id)
+
     async def said(self, record: TurnRecord) -> str | None:
         """What the provider said as a turn failed, redacted, where an operator may read it."""
         event = record.event

@@ -18,6 +18,7 @@ from ops.store.errors import write_reports
 from ops.store.fingerprint import group_hash
 from ops.store.migrate import upgrade
 from shared.config import Settings
+from shared.edges.forgetting import Forgetter, Kind, Subject
 from shared.edges.queue import Admission, TurnQueue
 from shared.edges.records import TurnRecords
 from shared.edges.redis import connect
@@ -236,6 +237,24 @@ def test_a_large_outage_is_replayed_part_by_part_the_oldest_first(
         assert [row["turn_id"] for row in rows] == ids
         assert {row["result"] for row in rows} == {"accepted"}
         assert (f"More match: {more}." in done.stderr) == bool(more)
+
+
+async def test_who_is_forgotten_while_others_are_replayed_does_not_come_back(
+    stage: Stage, server: RedisServer, tmp_path: Path
+):
+    for number in (1, 2):
+        await stage.end(f"m{number}")
+    turnfleet = Command(tmp_path, {"redis_url": server.url, "cell": stage.keys.cell})
+    words = ("turns", "replay", "--guild", "7", "--rate", "1/s", "--yes", "-o", "json")
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        running = group.create_task(asyncio.to_thread(turnfleet, *words))
+        while not await stage.records.is_known("m1.2"):
+            await asyncio.sleep(0.01)
+        person = Subject(Kind.USER, 1)
+        await Forgetter(stage.redis, stage.keys, stage.queue).forget(person)
+    rows = json.loads(running.result().stdout)
+    assert [row["result"] for row in rows] == ["accepted", "unknown"]
+    assert not await stage.records.is_known("m2.2")
 
 
 async def test_what_is_owed_is_asked_in_few_round_trips(stage: Stage):
