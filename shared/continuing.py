@@ -13,6 +13,7 @@ from shared.errors import WireError
 from shared.messages import Message, Role
 from shared.private import told_by_size
 from shared.turns import FollowUp, Target, TurnRequest, next_generation
+from shared.wire import UNREADABLE
 
 GO_ON = (
     "Your answer was cut off at its length limit. Go on exactly where it stops: repeat nothing of "
@@ -52,7 +53,7 @@ def load(payload: bytes) -> Continuation:
     """What was kept. Raises `WireError` where nobody here can read it."""
     try:
         return _decoder.decode(payload)
-    except msgspec.DecodeError as exc:
+    except UNREADABLE as exc:
         raise WireError(f"not what is kept of a reply: {exc}") from exc
 
 

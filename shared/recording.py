@@ -15,6 +15,7 @@ import msgspec
 
 from shared.errors import WireError
 from shared.turns import Target, ToolSpec
+from shared.wire import UNREADABLE
 
 MAX_RECORDING_BYTES = 1024 * 1024
 """Compressed bytes of one attempt: a reply of 100,000 tokens has about 1.4 MB of such blocks."""
@@ -162,5 +163,5 @@ def read_recording(payload: bytes) -> Iterator[Entry]:
     try:
         for block in _file.decode(payload).blocks:
             yield from _entries.decode(zlib.decompress(block))
-    except (msgspec.DecodeError, zlib.error) as exc:
+    except (*UNREADABLE, zlib.error) as exc:
         raise WireError(f"not a recording: {exc}") from exc

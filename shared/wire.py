@@ -5,7 +5,7 @@ with any Redis client. Wire types only grow: new fields have defaults, tags are 
 unknown fields are ignored. Pure; anyone may import it.
 """
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 WIRE_VERSION = 1
 """Raised only when an old reader could misread a new message; then both are read for a release."""
+
+UNREADABLE: Final = (msgspec.DecodeError, RecursionError)
+"""What a decoder raises over bytes that are no message: a thousand levels are no `DecodeError`."""
 
 encode_json = msgspec.json.Encoder().encode
 encode_msgpack = msgspec.msgpack.Encoder().encode
@@ -112,5 +115,5 @@ def decode_alert(payload: bytes) -> Alert:
 def _read(decoder: msgspec.json.Decoder[T], payload: bytes, what: str) -> T:
     try:
         return decoder.decode(payload)
-    except msgspec.DecodeError as exc:
+    except UNREADABLE as exc:
         raise WireError(f"not {what}: {exc}") from exc

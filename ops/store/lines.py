@@ -21,7 +21,7 @@ from shared.errors import StoreRejected, WireError
 from shared.failures import ErrorReport
 from shared.logs import fields
 from shared.summaries import TurnSummary
-from shared.wire import decode_report, decode_summary, encode_json
+from shared.wire import UNREADABLE, decode_report, decode_summary, encode_json
 
 BATCH: Final = 200
 OLDEST: Final = timedelta(days=30)
@@ -73,7 +73,7 @@ def record_of(line: bytes) -> Record | None:
     """
     try:
         seen = _peek.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (*UNREADABLE, UnicodeDecodeError) as exc:
         raise WireError(f"no JSON object of ours: {exc}") from exc
     if seen.ended_ms is not None and seen.error_type is None and seen.msg is None:
         return decode_summary(line)
@@ -83,7 +83,7 @@ def record_of(line: bytes) -> Record | None:
         return None
     try:
         return _logged.decode(line)
-    except msgspec.DecodeError as exc:
+    except UNREADABLE as exc:
         raise WireError(f"no report in this line of a log: {exc}") from exc
 
 

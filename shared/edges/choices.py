@@ -21,6 +21,7 @@ from shared.edges.redis import within
 from shared.keys import Keys
 from shared.logs import fields
 from shared.turns import Route
+from shared.wire import UNREADABLE
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ def _choices(name: str, text: bytes | None) -> Choices:
         return Choices()
     try:
         return _decode(text)
-    except msgspec.DecodeError as exc:
+    except UNREADABLE as exc:
         # Of another version, or changed by hand: the more general holds until it is set again.
         logger.warning("choices.unreadable", extra=fields(owner=name, reason=str(exc)))
         return Choices()

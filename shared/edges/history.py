@@ -16,6 +16,7 @@ from shared.history import Noted, Remembered
 from shared.keys import Keys
 from shared.lifetimes import DETAILS_TTL_MS, HISTORY_TTL_MS, OVERHEARD_TTL_MS
 from shared.logs import fields
+from shared.wire import UNREADABLE
 
 logger = logging.getLogger(__name__)
 
@@ -118,13 +119,13 @@ class ChannelHistory:
 def _note(text: bytes) -> str:
     try:
         return _decode_note(text).text
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return text.decode()  # of an older version, which kept the bare text
 
 
 def _message(text: bytes) -> Remembered | None:
     try:
         return _decode(text)
-    except msgspec.DecodeError as exc:
+    except UNREADABLE as exc:
         logger.warning("history.unreadable", extra=fields(reason=str(exc)))
         return None

@@ -25,7 +25,7 @@ from shared.keys import Keys
 from shared.lifetimes import LOCAL_CHANGES_MAX, LOCAL_NONCE_TTL_MS, LOCAL_TTL_MS
 from shared.segments import MAX_SEGMENT_CHARS
 from shared.turns import Target
-from shared.wire import encode_json
+from shared.wire import UNREADABLE, encode_json
 
 logger = logging.getLogger(__name__)
 
@@ -292,7 +292,7 @@ def _check_length(text: str) -> None:
 def _decode(body: bytes, message_id: int) -> LocalMessage:
     try:
         return msgspec.structs.replace(_message.decode(body), id=message_id)
-    except msgspec.DecodeError as exc:
+    except UNREADABLE as exc:
         raise WireError(f"not a local message: {exc}") from exc
 
 

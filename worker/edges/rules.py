@@ -17,6 +17,7 @@ from shared.errors import StoreError, WireError
 from shared.i18n import Texts
 from shared.logs import fields
 from shared.segments import MAX_SEGMENT_CHARS, Segment, SegmentKind
+from shared.wire import UNREADABLE
 
 WITHHELD = "output.withheld"
 
@@ -152,7 +153,7 @@ _spoken = msgspec.json.Decoder(_Spoken)
 def _locale_of(request: bytes) -> str:
     try:
         return _spoken.decode(opened(request)).route.locale
-    except (msgspec.DecodeError, WireError):
+    except (*UNREADABLE, WireError):
         return "en"
 
 

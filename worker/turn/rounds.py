@@ -10,6 +10,7 @@ import msgspec
 
 from shared.errors import WireError
 from shared.messages import Message
+from shared.wire import UNREADABLE
 from worker.turn.pictures import Picture, pictures_of
 from worker.turn.sources import Source
 
@@ -58,5 +59,5 @@ def load(kept: bytes) -> list[Round]:
     """
     try:
         return _decoder.decode(kept)
-    except msgspec.DecodeError as exc:
+    except UNREADABLE as exc:
         raise WireError(f"not the rounds of a turn: {exc}") from exc

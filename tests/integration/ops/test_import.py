@@ -95,7 +95,21 @@ def test_a_file_that_is_not_there_is_said(turnfleet: Command):
     assert turnfleet("errors", "import", "/nowhere.ndjson").exit_code == Exit.BAD_INPUT
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b"{}", b'"x"', b'{"msg":1}'])
+DEEP = b"[" * 5_000 + b"]" * 5_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b"{}",
+        b'"x"',
+        b'{"msg":1}',
+        pytest.param(b'{"new":' + DEEP + b"}", id="too_deep"),
+        pytest.param(b'{"msg":"failure.reported","metadata":{"x":' + DEEP + b"}}", id="deep_log"),
+    ],
+)
 def test_no_line_raises_anything_else(line: bytes):
     with pytest.raises(WireError):
         record_of(line)

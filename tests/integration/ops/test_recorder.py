@@ -158,6 +158,8 @@ async def test_two_recorders_share_the_work(bench: Bench):
         pytest.param({"v": b'{"id":1}'}, id="wrong_types"),
         pytest.param({"v": b'{"id":"\xed\xa0\x80"}'}, id="surrogate_bytes"),
         pytest.param({"other": b"x"}, id="no_value"),
+        pytest.param({"v": b'{"id":' + b"[" * 5_000 + b"]" * 5_000 + b"}"}, id="too_deep"),
+        pytest.param({"t": b'{"new":' + b"[" * 5_000 + b"]" * 5_000 + b"}"}, id="deep_summary"),
         pytest.param({"v": encode_json(a_report(guild_id=2**63))}, id="number_too_large"),
     ],
 )

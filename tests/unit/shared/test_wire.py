@@ -47,6 +47,7 @@ from shared.turns import (
 
 FROZEN = Path(__file__).parents[2] / "data" / "wire" / "v1"
 SNOWFLAKE = 1187001234567890123
+TOO_DEEP = b'{"new":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
 
 ROUTE = Route(
     front=Front.DISCORD,
@@ -212,8 +213,8 @@ def test_a_field_of_a_newer_writer_is_ignored(name):
 @pytest.mark.parametrize("name", ["request_small", *READERS])
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"\x00\xff", b"[]", b"null", b'{"cut":', pickle.dumps({"a": 1})],
-    ids=["nothing", "bytes", "array", "null", "cut", "pickle"],
+    [b"", b"\x00\xff", b"[]", b"null", b'{"cut":', pickle.dumps({"a": 1}), TOO_DEEP],
+    ids=["nothing", "bytes", "array", "null", "cut", "pickle", "too_deep"],
 )
 def test_what_is_no_message_is_refused_and_not_run(name, payload):
     with pytest.raises(WireError, match="not a"):
