@@ -279,7 +279,7 @@ async def _beat(parts: _Parts, recording: Recorder) -> None:
     while True:
         record = this_process(parts.process_id, "recorder", started_ms=started_ms, now_ms=_now_ms())
         # Each once: a database that is away keeps both from their work, with the same words.
-        troubles = dict.fromkeys((recording.trouble, *parts.troubles.values()))
+        troubles = dict.fromkeys((recording.trouble, parts.shelf.trouble, *parts.troubles.values()))
         trouble = " ".join(filter(None, troubles))
         record = msgspec.structs.replace(record, trouble=trouble[:TROUBLE_CHARS])
         try:

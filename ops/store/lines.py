@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -184,6 +185,10 @@ class FileShelf:
         self._overflow = overflow
         self._database = database
         self._forgotten = forgotten
+        self._stored: dict[Path, Imported] = {}
+        """What came of files that are in the database, and perhaps still on the disk."""
+        self.trouble = ""
+        """Why files stay that should be gone, in a sentence."""
 
     async def keep(self, reports: Sequence[Record]) -> bool:
         """Puts reports on the disk; whether they are there now."""
@@ -199,18 +204,43 @@ class FileShelf:
     async def bring_back(self) -> None:
         """Stores what is kept; a file with lines that nobody can store stays, under another name.
 
+        What cannot be read, removed or renamed is told as `trouble`, and tried at the next call.
+
         Raises:
             StoreUnavailable: the database cannot now; the files are still there.
         """
-        for path in await asyncio.to_thread(self._overflow.files):
+        stuck: list[OSError] = []
+        try:
+            paths = await asyncio.to_thread(self._overflow.files)
+        except OSError as exc:
+            self._say(f"the files of reports cannot be listed: {exc}")
+            return
+        for path in paths:
             try:
-                lines = (await asyncio.to_thread(path.read_bytes)).splitlines()
+                await self._bring_back(path)
             except FileNotFoundError:
                 continue  # another recorder was faster
+            except OSError as exc:
+                stuck.append(exc)
+        self._stored = {path: done for path, done in self._stored.items() if path in paths}
+        self._say(f"{len(stuck)} files of reports stay on the disk: {stuck[0]}" if stuck else "")
+
+    async def _bring_back(self, path: Path) -> None:
+        done = self._stored.get(path)
+        if done is None:
+            lines = (await asyncio.to_thread(path.read_bytes)).splitlines()
             gone = await self._forgotten()
             done = await import_lines(self._database, lines, datetime.now(UTC), forgotten=gone)
-            if done.bad:
-                await asyncio.to_thread(path.rename, path.with_suffix(".refused"))
-            else:
-                await asyncio.to_thread(path.unlink, missing_ok=True)
+            # A file that cannot be removed is not stored again and again: its rows may be
+            # forgotten by then, and would come back.
+            self._stored[path] = done
             _log.warning("recorder.brought_back", extra=fields(reports=done.records, bad=done.bad))
+        if done.bad:
+            await asyncio.to_thread(path.rename, path.with_suffix(".refused"))
+        else:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+
+    def _say(self, trouble: str) -> None:
+        if trouble and trouble != self.trouble:
+            _log.error("recorder.not_removed", extra=fields(why=trouble))
+        self.trouble = trouble

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,63 @@ async def test_a_file_with_a_line_that_nobody_can_store_is_kept(outage: Outage):
     await FileShelf(outage.overflow, outage.database, nobody).bring_back()
     assert (await outage.count())[0] == 2
     assert outage.overflow.files() == []
+
+
+class _Stuck(Overflow):
+    """A directory in which some files can be read and neither removed nor renamed."""
+
+    def files(self) -> list[Path]:
+        return [_Fast(path) if "stuck" in path.name else path for path in super().files()]
+
+
+class _Fast(type(Path())):  # type: ignore[misc]  # the class of this system's paths
+    def unlink(self, missing_ok: bool = False) -> None:
+        raise PermissionError(1, "Operation not permitted", str(self))
+
+    def rename(self, target: object) -> Path:
+        raise PermissionError(1, "Operation not permitted", str(self))
+
+
+async def test_a_file_that_cannot_be_removed_is_told_of_and_the_others_come_back(
+    outage: Outage, tmp_path: Path
+):
+    await upgrade(outage.database)
+    folder = tmp_path / "overflow"
+    outage.overflow.keep([encode_json(a_report())])
+    for name, lines in (("0stuck", [encode_json(a_report())]), ("0stuck-bad", [b"no json"])):
+        (folder / f"{name}.ndjson").write_bytes(b"".join(line + b"\n" for line in lines))
+    shelf = FileShelf(_Stuck(folder), outage.database, nobody)
+    for _ in range(2):
+        await shelf.bring_back()
+        assert await outage.count() == (2, 2)
+        assert sorted(path.stem for path in outage.overflow.files()) == ["0stuck", "0stuck-bad"]
+        assert "2 files of reports" in shelf.trouble
+        assert "0stuck" in shelf.trouble
+    for path in outage.overflow.files():
+        path.unlink()
+    await shelf.bring_back()
+    assert shelf.trouble == ""
+
+
+async def test_a_file_that_another_recorder_put_aside_is_no_trouble(outage: Outage, tmp_path: Path):
+    await upgrade(outage.database)
+    outage.overflow.keep([b"no json"])
+    gates = [asyncio.Event(), asyncio.Event()]
+
+    async def slow(gate: asyncio.Event, other: asyncio.Event) -> frozenset[str]:
+        gate.set()  # both have read the file before one of them renames it
+        await other.wait()
+        return frozenset()
+
+    shelves = [
+        FileShelf(outage.overflow, outage.database, partial(slow, *ordered))
+        for ordered in (gates, gates[::-1])
+    ]
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for shelf in shelves:
+            group.create_task(shelf.bring_back(), name="bring back")
+    assert [shelf.trouble for shelf in shelves] == ["", ""]
+    assert [path.suffix for path in (tmp_path / "overflow").iterdir()] == [".refused"]
 
 
 async def test_who_was_forgotten_meanwhile_does_not_come_back(outage: Outage):
