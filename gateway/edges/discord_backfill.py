@@ -22,6 +22,9 @@ MAX_CHANNELS: Final = 200
 MAX_MESSAGES: Final = 200
 """Messages read at once, and of a channel after an outage."""
 
+_EVERYTHING: Final = (1 << 63) - 1
+"""An id that no message has yet: a history with this end is read until there is no more."""
+
 
 class Marks(Protocol):
     """What must outlive the process. Every call may raise `StoreUnavailable`."""
@@ -58,13 +61,18 @@ class Moved(msgspec.Struct, frozen=True):
     tries: int = 0
     until: int | None = None
 
-    def joined(self, other: Self) -> Self:
-        """Both, of one channel, in one. Where only one has an end, that is the latest."""
+    def joined(self, later: Self) -> Self:
+        """Both, of one channel, in one.
+
+        An end of the later one is the latest. Where it has none, a session began after the end of
+        the other, and what was said in between is in no session: all there is must be read.
+        """
+        until = later.until if self.until is None else max(self.until, later.until or _EVERYTHING)
         return msgspec.structs.replace(
             self,
-            after=min(self.after, other.after),
-            tries=min(self.tries, other.tries),
-            until=max(self.until or 0, other.until or 0) or None,
+            after=min(self.after, later.after),
+            tries=min(self.tries, later.tries),
+            until=until,
         )
 
     def rest(self, count: int, last: int) -> Self | None:
