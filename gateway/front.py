@@ -194,12 +194,14 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
     """Not now, and unknown whether it happened: ask again with the same nonce.
 
-    `retry_after_s` is the front's own wish; `reason` a constant word for logs.
+    `retry_after_s` is the front's own wish; `reason` a constant word for logs. `is_limited`: it was
+    too early by a rate limit, so that nothing has happened; the right to the request is still good.
     """
 
     reason: str
     retry_after_s: float | None = None
     status: int = 0
+    is_limited: bool = False
 
 
 Outcome = Sent | Refused | Unavailable

@@ -63,13 +63,16 @@ class Teller:
         The nonce makes a repetition harmless.
         """
         outcome: Outcome = Unavailable(reason="not_tried")
+        has_permit = False
         for wait_s in (0.0, *DECLINE_WAITS_S):
             await self._sleep(wait_s)
             async with self._room:
-                await self._budget.permit(Rank.NOTICE)
+                if not has_permit:
+                    await self._budget.permit(Rank.NOTICE)
                 outcome = await self._front.send(message)
             if not isinstance(outcome, Unavailable):
                 break
+            has_permit = outcome.is_limited
             if outcome.retry_after_s is not None:
                 await self._sleep(outcome.retry_after_s)
         logger.debug("intake.declined", extra={"outcome": type(outcome).__name__})

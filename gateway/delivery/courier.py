@@ -66,7 +66,8 @@ class Echoes:
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
     """A step with all that its delivery needs. `expires_s`: later than this nobody waits for it.
 
-    `has_permit`: the right to its first request was had already.
+    `has_permit`: the right to its first request was had already. `refers`: it is shown as an answer
+    to the prompt, where it is the first message.
     """
 
     step: Step
@@ -74,6 +75,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     expires_s: float
     is_notice: bool = False
     has_permit: bool = False
+    refers: bool = True
 
 
 class Courier:
@@ -148,9 +150,14 @@ class Courier:
                 has_permit = False
                 await confirm()
                 outcome = await self._attempt(letter)
+                if letter.refers and _is_of_reference(outcome):
+                    # To answer needs the right to read history; to say something does not.
+                    letter = msgspec.structs.replace(letter, refers=False)
+                    continue
                 if not isinstance(outcome, Unavailable):
                     return outcome
-                found, is_doubtful = outcome, True
+                found, has_permit = outcome, outcome.is_limited
+                is_doubtful = is_doubtful or not outcome.is_limited
             if found.retry_after_s is None:
                 failures += 1
             wait_s = self._wait_s(found, failures)
@@ -196,15 +203,10 @@ class Courier:
             nonce=step.nonce,
             files=step.files,
             buttons=step.buttons,
-            reply_to=letter.route.reply_to if step.slot == 0 else None,
+            reply_to=letter.route.reply_to if letter.refers and step.slot == 0 else None,
             is_notice=letter.is_notice,
         )
-        voice = self._voice_of(letter.route)
-        outcome = await voice.send(message)
-        if isinstance(outcome, Refused) and outcome.refusal is Refusal.REFERENCE:
-            # Answering to a message needs the right to read history; saying something does not.
-            return await voice.send(msgspec.structs.replace(message, reply_to=None))
-        return outcome
+        return await self._voice_of(letter.route).send(message)
 
     async def _find(self, letter: Letter, started_s: float) -> Sent | Unavailable | None:
         """Looks for a post that may have arrived: by its echo, and when old in the history.
@@ -238,6 +240,10 @@ class Courier:
         # Unknown after all. A reply that is missing is worse than one that may be there twice.
         logger.warning("delivery.redelivered", extra={"channel_id": letter.route.channel_id})
         return None
+
+
+def _is_of_reference(outcome: Outcome) -> bool:
+    return isinstance(outcome, Refused) and outcome.refusal is Refusal.REFERENCE
 
 
 def rank_of(letter: Letter) -> Rank:

@@ -124,7 +124,7 @@ class StopButtons:
             outcome = await courier.disarm(armed.route, message_id)
             if not isinstance(outcome, Unavailable):
                 return
-            failures += 1
+            failures += not outcome.is_limited
             if failures == MAX_FAILURES:
                 break
         logger.info("stop_buttons.left", extra={"turn_id": armed.turn_id})

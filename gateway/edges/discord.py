@@ -21,7 +21,7 @@ import msgspec
 from gateway.asks import Answers, Ask
 from gateway.edges.discord_backfill import MAX_MESSAGES, Marks, Moved
 from gateway.edges.discord_connection import DiscordConnection, DiscordOptions
-from gateway.edges.discord_errors import outcome_of
+from gateway.edges.discord_errors import in_time, outcome_of
 from gateway.edges.discord_inbox import MAX_EVENTS
 from gateway.edges.discord_incoming import Incoming
 from gateway.edges.discord_interactions import INTERACTIONS, DiscordAnswers, ask_of
@@ -314,13 +314,17 @@ class DiscordFront:
         self, channel_id: int, *, after: int, limit: int
     ) -> list[hikari.Message] | Refused | Unavailable:
         async def read(rest: hikari.api.RESTClient) -> list[hikari.Message]:
-            return list(await rest.fetch_messages(channel_id, after=after).limit(limit))
+            found: list[hikari.Message] = []
+            pages = rest.fetch_messages(channel_id, after=after).limit(limit)
+            while (message := await in_time(lambda: anext(pages, None))) is not None:
+                found.append(message)
+            return found
 
         return await self._read(read)
 
     async def _fetch_roles(self, guild_id: int, user_id: int) -> Roles | Refused | Unavailable:
         async def read(rest: hikari.api.RESTClient) -> Roles:
-            return roles_of(await rest.fetch_member(guild_id, user_id))
+            return roles_of(await in_time(lambda: rest.fetch_member(guild_id, user_id)))
 
         found = await self._read(read)
         if isinstance(found, Refused) and found.refusal is Refusal.TOKEN:

@@ -15,6 +15,7 @@ from hikari.api import CacheComponents
 from hikari.impl import CacheSettings, HTTPSettings
 
 from gateway.edges.discord_changes import CHANGES
+from gateway.edges.discord_errors import in_time
 from gateway.edges.discord_places import PLACE_EVENTS
 from gateway.edges.discord_shard import Resumable, Shard, State
 from gateway.edges.discord_starts import Starts
@@ -34,8 +35,9 @@ COMPRESSION: Final = hikari.api.GatewayCompression.TRANSPORT_ZLIB_STREAM
 somebody has installed it. A bot of mentions has little to unpack."""
 START_TIMEOUT_S: Final = 60.0
 """For who we are and how many shards we have: three requests."""
-MAX_SILENT_WAIT_S: Final = 30.0
-"""Longer rate limits are told to the courier, which looks at deadlines meanwhile."""
+MAX_SILENT_WAIT_S: Final = 1.0
+"""Longer rate limits are told to whoever asked: a courier waits itself, and then looks whether its
+step is still in time and still its own. A third of a lease is what it may be wrong by."""
 CLOSE_TIMEOUT_S: Final = 5.0
 """What a connection gets to end politely; the process need not wait for a socket that is dead."""
 
@@ -153,6 +155,8 @@ class DiscordConnection:
                 raise_if_fatal(exc)
                 wait_s = RECONNECT_S[min(failures, len(RECONNECT_S) - 1)]
                 failures += 1
+                if isinstance(exc, hikari.RateLimitTooLongError):
+                    wait_s = max(wait_s, exc.retry_after)
                 logger.warning(
                     "discord.connect_failed",
                     extra={"error": type(exc).__name__, "wait_s": wait_s},
@@ -212,8 +216,8 @@ class DiscordConnection:
         if self._on_answer is not None:
             watch(bot.rest, self._on_answer)
         async with asyncio.timeout(START_TIMEOUT_S):
-            self.bot_id = int((await bot.rest.fetch_my_user()).id)
-            advice = await bot.rest.fetch_gateway_bot_info()
+            self.bot_id = int((await in_time(bot.rest.fetch_my_user)).id)
+            advice = await in_time(bot.rest.fetch_gateway_bot_info)
             self._starts.note(advice.session_start_limit)
             count = await self._leases.agree(advice.shard_count)
         self._tending = Tending(

@@ -1,12 +1,14 @@
 """Discord's answers as outcomes.
 
-Comes in: exceptions of hikari. Goes out: `Refused` or `Unavailable`. `gateway.edges.discord` and
-`gateway.edges.discord_interactions` import it. Codes: Discord's developer docs,
-topics/opcodes-and-status-codes, JSON error codes.
+Comes in: exceptions of hikari. Goes out: `Refused` or `Unavailable`. The modules beside it that
+make requests import it. Codes: Discord's developer docs, topics/opcodes-and-status-codes, JSON
+error codes.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 import hikari
 
@@ -19,6 +21,10 @@ CLOUDFLARE_CODE: Final = 40333
 INVALID_FORM: Final = 50035
 BUSY_WAIT_S: Final = 5.0
 """For refusals that mean "too fast" without saying how long."""
+MAX_READ_WAIT_S: Final = 30.0
+"""A longer rate limit is told also to who asks for nothing that could be old by then."""
+
+T = TypeVar("T")
 
 REFUSALS: Final = MappingProxyType(
     {
@@ -70,7 +76,9 @@ def outcome_of(error: Exception) -> Refused | Unavailable:
     """
     match error:
         case hikari.RateLimitTooLongError():
-            return Unavailable(reason="rate_limited", retry_after_s=error.retry_after, status=429)
+            return Unavailable(
+                reason="rate_limited", retry_after_s=error.retry_after, status=429, is_limited=True
+            )
         case hikari.HTTPResponseError():
             return _of_response(error)
         case TimeoutError():
@@ -79,6 +87,20 @@ def outcome_of(error: Exception) -> Refused | Unavailable:
             return Unavailable(reason="not_started")
         case _:
             return Unavailable(reason="connection")
+
+
+async def in_time(call: Callable[[], Awaitable[T]]) -> T:
+    """Makes a call, and makes it again when a rate limit lets it: until then nothing has happened.
+
+    Not for steps of delivery, of which somebody else may have taken care meanwhile.
+    """
+    while True:
+        try:
+            return await call()
+        except hikari.RateLimitTooLongError as exc:
+            if exc.retry_after > MAX_READ_WAIT_S:
+                raise
+            await asyncio.sleep(exc.retry_after)
 
 
 def _of_response(error: hikari.HTTPResponseError) -> Refused | Unavailable:

@@ -22,7 +22,7 @@ from hikari.impl import (
 )
 
 from gateway.asks import Ask, AskKind, Caller, Field, Form, Subject
-from gateway.edges.discord_errors import outcome_of
+from gateway.edges.discord_errors import in_time, outcome_of
 from gateway.front import Outcome, OutgoingFile, Refused, Sent, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -345,7 +345,7 @@ class DiscordAnswers:
     async def _try(self, call: Call, limit_s: float) -> Outcome:
         try:
             async with asyncio.timeout(limit_s):
-                return Sent(message_id=await call())
+                return Sent(message_id=await in_time(call))
         except _PASSING as exc:
             outcome = outcome_of(exc)
             logger.info("discord.answer_failed", extra={"error": type(exc).__name__})

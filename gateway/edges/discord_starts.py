@@ -11,6 +11,7 @@ from typing import Final
 
 import hikari
 
+from gateway.edges.discord_errors import in_time
 from gateway.edges.discord_shard import Shard, State
 from gateway.edges.shard_leases import ShardLeases
 from shared.errors import StoreFull, StoreUnavailable
@@ -118,7 +119,7 @@ class Starts:
             return None
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                return (await rest.fetch_gateway_bot_info()).session_start_limit
+                return (await in_time(rest.fetch_gateway_bot_info)).session_start_limit
         except hikari.UnauthorizedError:
             raise
         except (hikari.HikariError, OSError, TimeoutError) as exc:

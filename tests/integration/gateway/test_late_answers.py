@@ -103,6 +103,18 @@ async def test_who_waits_hears_what_was_done(bench: Bench, fault: Fault, first: 
     assert asked.texts == ["done", "and more"]
 
 
+@pytest.mark.parametrize("path", [FIRST, "/webhooks/"], ids=["first", "later"])
+async def test_a_rate_limit_is_waited_for(bench: Bench, path: str):
+    async def act(_ask: Ask, answers: Answers) -> None:
+        await answers.whisper("done")
+
+    bench.does(act)
+    bench.discord.faults.add(Fault(method="POST", path=path, retry_after_s=1.2))
+    bench.discord.faults.add(Fault(method="PATCH", path=path, retry_after_s=1.2))
+    asked = await bench.command()
+    assert (asked.first, asked.texts) == (DEFER, ["done"])
+
+
 @pytest.mark.parametrize("fault", [LOST, BROKEN], ids=["taken", "not taken"])
 async def test_a_button_goes_although_nobody_heard_that_its_press_was_held(
     bench: Bench, fault: Fault

@@ -15,6 +15,7 @@ from gateway.delivery.channels import BLOCK_S
 from gateway.front import OutgoingMessage, Sent
 from ops.rehearsal.discord.faults import Fault, Stage
 from ops.rehearsal.discord.world import THREAD, Draft
+from tests.support.channel import ManualClock
 from tests.support.discord_bench import DiscordBench, running_bench
 
 Deed = Callable[[DiscordBench], None]
@@ -158,8 +159,18 @@ async def test_what_waits_at_a_drain_is_kept_for_the_next(bench: DiscordBench):
     assert tuple(bench.shown()) == TEXTS
 
 
+class LongWaits(ManualClock):
+    """A clock whose long waits last longer than a test."""
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds > 10.0:
+            await asyncio.Event().wait()
+        await super().sleep(seconds)
+
+
 async def test_a_channel_that_refuses_or_waits_stalls_no_other(bench: DiscordBench):
     """49: a 403 here, half a minute of a rate limit there, and everybody else is answered."""
+    bench.clock = LongWaits(bench.clock.now_s())
     world = bench.discord.world
     others = [bench.open_channel().id for _ in range(20)]
     limited = bench.open_channel().id

@@ -5,15 +5,25 @@ import pytest
 
 from gateway.delivery.courier import BACKOFF_S, PROBE_S, Courier, Echoes, Letter
 from gateway.delivery.turns import LeaseLost
-from gateway.front import Echo, OutgoingMessage, Refusal, Refused, Sent, Unavailable
+from gateway.front import (
+    Echo,
+    OutgoingFile,
+    OutgoingMessage,
+    Rank,
+    Refusal,
+    Refused,
+    Sent,
+    Unavailable,
+)
 from gateway.snowflakes import snowflake_at
 from gateway.steps import Erase, Post, Rewrite, Step
 from shared.turns import Front, Route, Speaker
-from tests.support.channel import ManualClock, MemoryFront
+from tests.support.channel import ManualClock, MemoryBudget, MemoryFront
 
 ROUTE = Route(front=Front.LOCAL, channel_id=7, user_id=5, reply_to=500)
 POST = Post(slot=0, nonce="n1", text="hello")
 AWAY = Unavailable(reason="server_error", status=502)
+LIMITED = Unavailable(reason="rate_limited", retry_after_s=2.5, is_limited=True)
 
 
 def letter(step: Step = POST, *, patience_s: float = 900.0, route: Route = ROUTE) -> Letter:
@@ -25,7 +35,14 @@ class Office:
         self.front = MemoryFront()
         self.clock = ManualClock()
         self.echoes = Echoes()
-        self.courier = Courier(self.front, clock=self.clock, echoes=self.echoes, jitter=lambda: 1.0)
+        self.budget = MemoryBudget(self.clock)
+        self.courier = Courier(
+            self.front,
+            clock=self.clock,
+            echoes=self.echoes,
+            jitter=lambda: 1.0,
+            budget=self.budget,
+        )
         self.confirmed = 0
 
     async def carry(self, letter: Letter) -> Sent | Refused | None:
@@ -73,6 +90,28 @@ async def test_a_rate_limit_is_waited_for_exactly_and_counts_as_no_failure(offic
     office.front.script = [Unavailable(reason="rate_limited", retry_after_s=2.5), AWAY, None]
     await office.carry(letter())
     assert office.clock.waits == [2.5, BACKOFF_S[0]]
+
+
+@pytest.mark.parametrize("speaker", [None, Speaker(name="Ada")], ids=["bot", "persona"])
+async def test_what_came_too_early_is_asked_again_with_its_permit_and_without_doubt(
+    office, speaker
+):
+    office.front.script = [LIMITED] * 3
+    office.front.history_fails = 1_000
+    route = msgspec.structs.replace(ROUTE, speaker=speaker)
+    assert await office.carry(letter(route=route)) == Sent(message_id=1001)
+    assert office.clock.waits == [2.5] * 3
+    assert office.confirmed == 4
+    assert office.budget.asked == [Rank.FIRST]
+
+
+async def test_each_request_that_was_made_has_a_permit(office):
+    refused = Refused(refusal=Refusal.REFERENCE, status=403, code=160002)
+    office.front.script = [AWAY, LIMITED, refused, LIMITED]
+    assert await office.carry(letter()) == Sent(message_id=1001)
+    assert office.front.messages(7)[0].reply_to is None
+    assert office.budget.asked == [Rank.FIRST] * 3
+    assert office.confirmed == 5
 
 
 async def test_a_lost_answer_makes_no_second_message(office):

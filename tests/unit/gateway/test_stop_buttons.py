@@ -302,8 +302,9 @@ async def test_nothing_waits_for_a_button(bench):
         ([Refused(refusal=Refusal.GONE, status=404, code=10008)], 1, STOP),
         ([Unavailable(reason="timeout")], 2, NONE),
         ([Unavailable(reason="timeout")] * MAX_FAILURES, MAX_FAILURES, STOP),
+        ([Unavailable(reason="rate_limited", is_limited=True)] * 5, 6, NONE),
     ],
-    ids=["gone", "away once", "away"],
+    ids=["gone", "away once", "away", "too early"],
 )
 async def test_an_edit_that_fails_is_tried_a_few_times(bench, outcomes, tries, left):
     async with bench.leading():
