@@ -16,6 +16,7 @@ from ops.cli.errors_export import export, forget
 from ops.cli.errors_import import import_
 from ops.cli.errors_top import rate, shortened, spikes_, top
 from ops.cli.exits import NotFound
+from ops.cli.filters import given
 from ops.cli.narrowing import errors_by
 from ops.cli.output import (
     Output,
@@ -63,7 +64,7 @@ LIST_COLUMNS: Final = (
 TURN_COLUMNS: Final = ("created_at", "attempt", "error_type", "http_status", "error_message")
 STEP_COLUMNS: Final = ("what", "command")
 
-Hash = Annotated[str, typer.Argument(help="A cause's hash, or its beginning.")]
+Hash = Annotated[str, typer.Argument(help="A cause's hash, or its beginning.", callback=given)]
 Note = Annotated[str | None, typer.Option(help="Why, for whoever looks next.")]
 Limit = Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="How many at most.")]
 
@@ -134,7 +135,9 @@ def show(
 @app.command()
 def mute(
     cause: Hash,
-    until: Annotated[str | None, typer.Option("--for", metavar="SPAN", help="How long.")] = None,
+    until: Annotated[
+        str | None, typer.Option("--for", metavar="SPAN", help="How long.", callback=given)
+    ] = None,
     note: Note = None,
 ) -> None:
     """Mutes a cause: it is counted, but no spike and no alarm. Without --for it stays muted."""
@@ -146,7 +149,7 @@ def mute(
 def resolve(
     cause: Hash,
     version: Annotated[
-        str | None, typer.Option("--in", help="The version that has the cure.")
+        str | None, typer.Option("--in", help="The version that has the cure.", callback=given)
     ] = None,
     note: Note = None,
 ) -> None:
@@ -163,7 +166,7 @@ def reopen(cause: Hash, note: Note = None) -> None:
 @app.command("merge")
 def merge_(
     cause: Hash,
-    into: Annotated[str, typer.Argument(help="The hash of the cause that stays.")],
+    into: Annotated[str, typer.Argument(help="The hash of the cause that stays.", callback=given)],
 ) -> None:
     """Makes two causes one: what was and will be of the first counts for the second."""
 

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from ops.cli.exits import Exit
-from ops.cli.filters import Cause, Containing, Guild, Key, Model, Provider, Since, Worker
+from ops.cli.filters import Cause, Containing, Guild, Key, Model, Provider, Since, Worker, given
 from ops.cli.output import Output, OutputFormat, console, print_records
 from ops.cli.session import database, span
 from ops.triage.causes import Spike, TopBy, TopCause, TopValue, spikes, top_causes, top_values
@@ -51,7 +51,8 @@ def top(
     worker: Worker = None,
     text: Containing = None,
     new_in: Annotated[
-        str | None, typer.Option(help="Only causes that this version was the first to report.")
+        str | None,
+        typer.Option(help="Only causes that this version was the first to report.", callback=given),
     ] = None,
     with_expected: Annotated[
         bool, typer.Option("--all", help="Expected failures too, which need nobody.")

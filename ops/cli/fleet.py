@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from ops.cli.exits import Exit, NotFound
+from ops.cli.filters import given
 from ops.cli.output import (
     Output,
     OutputFormat,
@@ -48,7 +49,9 @@ KINDS: Final = ("guild", "key", "provider", "model")
 SHOWN_GUILDS: Final = 20
 """In a table; JSON has all."""
 
-Names = Annotated[list[str], typer.Argument(help="Workers, or how their names begin.")]
+Names = Annotated[
+    list[str], typer.Argument(help="Workers, or how their names begin.", callback=given)
+]
 What = Annotated[
     str,
     typer.Argument(help="fleet, guild=ID, provider=NAME, model=PROVIDER/MODEL, key=PROVIDER:WHOSE"),

@@ -6,7 +6,6 @@ rest is not; or new turns, one by one, and what became of each.
 
 import asyncio
 import re
-import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ import msgspec
 import typer
 
 from ops.cli.exits import Exit, NotFound
-from ops.cli.filters import Cause, Channel, Guild, Model, Provider, User
+from ops.cli.filters import Cause, Channel, Guild, Model, Provider, User, given
 from ops.cli.narrowing import failed_by, narrowed
 from ops.cli.output import Output, OutputFormat, print_records, progress_bar, say
 from ops.cli.recorded import print_recorded
@@ -43,7 +42,9 @@ _RATE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(?:/([smh]))?")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, None: 1.0}
 _WITH: Final = ("provider", "model")
 
-Ids = Annotated[list[str] | None, typer.Argument(help="Failed turns.", metavar="[ID]...")]
+Ids = Annotated[
+    list[str] | None, typer.Argument(help="Failed turns.", metavar="[ID]...", callback=given)
+]
 Replace = Annotated[
     list[str] | None,
     typer.Option("--with", help="model=... or provider=..., for this time.", metavar="NAME=VALUE"),
@@ -55,8 +56,7 @@ Anyway = Annotated[
     bool, typer.Option(help="Also turns whose cause still fails, or whose person moved on.")
 ]
 Dry = Annotated[
-    bool | None,
-    typer.Option("--dry-run/--yes", help="Only show what would be done: the default on a terminal"),
+    bool, typer.Option("--dry-run/--yes", help="Only show what would be done, or do it.")
 ]
 Recorded = Annotated[
     bool, typer.Option(help="Offline: the recorded bytes of a failed attempt through the rooms.")
@@ -76,14 +76,16 @@ def replay(
     user: User = None,
     provider: Provider = None,
     model: Model = None,
-    text: Annotated[str | None, typer.Option(help="That said this as they failed.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="That said this as they failed.", callback=given)
+    ] = None,
     since: Annotated[str | None, typer.Option(metavar="SPAN", help="Failed in the last.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_TURNS, help="How many at most.")] = 100,
     replace: Replace = None,
     allow_partial: Partial = False,
     anyway: Anyway = False,
     rate: Annotated[str, typer.Option(help="How fast: 5/s, 30/m.")] = f"{RATE_PER_S:g}/s",
-    dry_run: Dry = None,
+    dry_run: Dry = True,
     wait: Annotated[bool, typer.Option(help="Wait until the new turns have ended.")] = False,
     recorded: Recorded = False,
     diff: Diff = False,
@@ -92,6 +94,7 @@ def replay(
 ) -> None:
     """Runs failed turns again; each is delivered as a reply to its prompt, once.
 
+    Without --yes it only shows what it would do.
     Give ids, or filters that choose among the failed turns of the last three days: the oldest that
     were not run again. Running the command again does nothing twice: a turn that is named and was
     replayed says as which. What filters choose is left out while its cause still fails, and where
@@ -119,11 +122,10 @@ def replay(
         raise typer.BadParameter("name turns, or choose some: --cause, --guild, --since, ...")
     pace_s = _pace_s(rate)
     change = _change(replace, allow_partial=allow_partial, anyway=anyway)
-    is_dry = sys.stdout.isatty() if dry_run is None else dry_run
-    again = _again(ids, wanted, change, limit, pace_s=None if is_dry else pace_s, waits=wait)
+    again = _again(ids, wanted, change, limit, pace_s=None if dry_run else pace_s, waits=wait)
     rows = asyncio.run(again)
     print_records(rows, COLUMNS, output, empty="No failed turns match.")
-    _conclude(rows, bool(ids), is_dry)
+    _conclude(rows, bool(ids), dry_run)
 
 
 def replays_of(link: Fleet) -> Replays:

@@ -15,7 +15,7 @@ import typer
 
 from ops.cli.conversation import Exchange, Waiting, converse, fresh_channel
 from ops.cli.exits import Exit, NotFound
-from ops.cli.filters import Cause, Channel, Guild, Model, Provider, Since, User
+from ops.cli.filters import Cause, Channel, Guild, Model, Provider, Since, User, given
 from ops.cli.narrowing import failed_by, narrowed
 from ops.cli.output import (
     Output,
@@ -119,7 +119,10 @@ def list_(
     provider: Provider = None,
     model: Model = None,
     text: Annotated[
-        str | None, typer.Option(help="Only failures that said this: cause, headline, details.")
+        str | None,
+        typer.Option(
+            help="Only failures that said this: cause, headline, details.", callback=given
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
     output: Output = OutputFormat.TABLE,

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import ColumnElement, Row, Select, Table, and_, func, or_, select
 
+from ops.store.causes import MIN_HASH_CHARS
 from ops.store.engine import Database
 from ops.store.tables import error_groups, error_logs
 
@@ -197,11 +198,14 @@ def conditions_of(table: Table, wanted: ErrorFilter, *names: str) -> list[Column
 
 
 def is_cause(table: Table, cause: str) -> ColumnElement[bool]:
-    """Whether a row is of this cause: its word, its hash, or the beginning of that."""
+    """Whether a row is of this cause: its word, its hash, or enough of the beginning of that."""
     logs = table.c
     if len(cause) == _HASH_CHARS:
-        condition: ColumnElement[bool] = logs.group_hash == cause
-        return condition
+        whole: ColumnElement[bool] = logs.group_hash == cause
+        return whole
+    if len(cause) < MIN_HASH_CHARS:
+        word: ColumnElement[bool] = logs.error_type == cause
+        return word
     return or_(logs.error_type == cause, logs.group_hash.startswith(cause, autoescape=True))
 
 

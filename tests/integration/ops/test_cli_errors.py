@@ -118,6 +118,33 @@ def test_a_group_can_be_named_by_the_beginning_of_its_hash(turnfleet: Command):
     assert ids(turnfleet, "--cause", row["group_hash"]) == ["2"]
 
 
+def test_too_little_of_a_hash_names_no_group(turnfleet: Command):
+    (row,) = json.loads(turnfleet("errors", "list", "--guild", "1102", "-o", "json").stdout)
+    assert ids(turnfleet, "--cause", row["group_hash"][:3]) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("errors", "list", "--cause", ""),
+        ("errors", "list", "--text", ""),
+        ("errors", "export", "--key", " "),
+        ("errors", "top", "--new-in", ""),
+        ("errors", "mute", ""),
+        ("errors", "mute", "0123abcd", "--for", ""),
+        ("errors", "resolve", "0123abcd", "--in", ""),
+        ("errors", "merge", "0123abcd", ""),
+        ("turns", "list", "--failed", "--text", ""),
+        ("fleet", "drain", ""),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_word_is_refused_and_chooses_nothing(turnfleet: Command, words: tuple[str, ...]):
+    """A variable of a script that is not set."""
+    result = turnfleet(*words)
+    assert (result.exit_code, "it is empty" in result.stderr) == (Exit.BAD_INPUT, True)
+
+
 def test_hostile_text_is_harmless_in_tables_and_csv(turnfleet: Command):
     table = turnfleet("errors", "list").stdout
     assert "100% of �[31mquota_� used" in table

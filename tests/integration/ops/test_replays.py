@@ -310,12 +310,31 @@ def test_a_group_of_failures_is_replayed_and_not_another_with_the_same_cause(
         ("m1", "--diff"),
         ("--recorded",),
         ("--since", "soon"),
+        ("--cause", "", "--yes"),
+        ("--text", " ", "--yes"),
+        ("--provider", "", "--guild", "7"),
+        ("",),
     ],
     ids=lambda words: " ".join(words) or "nothing",
 )
 def test_wrong_options_are_bad_input(server: RedisServer, tmp_path: Path, words: tuple[str, ...]):
     turnfleet = Command(tmp_path, {"redis_url": server.url})
     assert turnfleet("turns", "replay", *words).exit_code == Exit.BAD_INPUT
+
+
+def test_what_is_not_asked_to_be_done_is_only_shown(server: RedisServer, tmp_path: Path):
+    """In a script, too: there stdout is no terminal."""
+
+    async def prepare() -> None:
+        stage = Stage(server.url, "shown")
+        await stage.end("m1")
+        await stage.redis.aclose()
+
+    asyncio.run(prepare())
+    turnfleet = Command(tmp_path, {"redis_url": server.url, "cell": "shown"})
+    for words in (("--guild", "7"), ("m1",)):
+        (row,) = json.loads(turnfleet("turns", "replay", *words, "-o", "json").stdout)
+        assert row["result"] == "would be replayed"
 
 
 def test_a_turn_without_a_recording_says_so(server: RedisServer, tmp_path: Path):
