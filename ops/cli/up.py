@@ -23,7 +23,7 @@ from ops.cli.output import progress, say
 from ops.cli.session import settings_now
 from ops.rehearsal.discord.server import TOKEN
 from ops.store.engine import database_url
-from ops.up import Change, Phase, Service, Supervisor
+from ops.up import LONGEST_PAUSE_S, Change, Phase, Service, Supervisor
 from shared.config import Settings, data_dir
 from shared.edges.credentials import make_opening_keys
 from shared.edges.embedded import EmbeddedServer
@@ -199,10 +199,15 @@ async def _run(
 
 
 async def _guard(server: EmbeddedServer) -> None:
-    """Starts the embedded server again when it died: the same socket, the same data."""
+    """Starts the embedded server again when it died: the same socket, the same data.
+
+    Where that fails, on a full disk for one, it is tried again after a pause that grows.
+    """
+    pause_s = GUARD_S
     while True:
-        await asyncio.sleep(GUARD_S)
+        await asyncio.sleep(pause_s)
         if await asyncio.to_thread(server.is_alive):
+            pause_s = GUARD_S
             continue
         _log.warning("server.died")
         try:
@@ -210,8 +215,14 @@ async def _guard(server: EmbeddedServer) -> None:
             server.start()
         except TurnfleetError as exc:
             _log.error("server.not_restarted", extra=fields(why=str(exc)))
+            if pause_s == GUARD_S:
+                say(f"{exc}; it is tried again")
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
         else:
             _log.warning("server.restarted")
+            if pause_s > GUARD_S:
+                say("The server is back.")
+            pause_s = GUARD_S
 
 
 async def _announce(settings: Settings, url: str, services: list[Service]) -> None:

@@ -93,7 +93,8 @@ class EmbeddedServer:
 
         Raises:
             ConfigError: no server program, or a directory that cannot be used.
-            StoreUnavailable: the server does not come up; the message has the end of its log.
+            StoreUnavailable: the server does not come up; the message has the end of its log, or
+                the file that cannot be written.
         """
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -107,6 +108,11 @@ class EmbeddedServer:
                 if self._process is not None:
                     self._process.wait()  # the lock is free, so it is ending
                 self._launch(lock)
+        except OSError as exc:
+            raise StoreUnavailable(
+                f"the embedded server cannot be started, {exc.filename or self.directory}: "
+                f"{exc.strerror}"
+            ) from exc
         finally:
             os.close(lock)  # the server has it, too, and keeps it locked
 

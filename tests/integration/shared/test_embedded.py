@@ -1,6 +1,7 @@
 """The launcher of the embedded server, with both server programs."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -188,6 +189,19 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path, binary: Path):
     with pytest.raises(StoreUnavailable, match=r"does not start: .*manifest"):
         server.start()
     assert server.pid is None
+
+
+def test_a_file_that_cannot_be_written_is_named_and_the_server_starts_when_it_can(
+    embedded: EmbeddedServer,
+):
+    kill(embedded)
+    part = embedded.directory / "server.part"
+    part.mkdir()  # as on a full disk, the configuration cannot be written
+    with pytest.raises(StoreUnavailable, match=re.escape(str(part))):
+        embedded.start()
+    part.rmdir()
+    embedded.start()
+    assert embedded.is_alive()
 
 
 def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path):
