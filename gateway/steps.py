@@ -11,6 +11,7 @@ from hashlib import blake2b
 import msgspec
 
 from gateway.front import Button, OutgoingFile
+from shared.errors import WireError
 from shared.turns import Route
 
 NONCE_HASH_BYTES = 15
@@ -91,16 +92,26 @@ class JournalRecord(msgspec.Struct, frozen=True, kw_only=True):
     slots: tuple[Slot, ...] = ()
 
 
+class TornJournal(WireError):
+    """The journal of a turn cannot be read. `head` is what stands there for one."""
+
+    def __init__(self, message: str, head: bytes) -> None:
+        super().__init__(message)
+        self.head = head
+
+
 class Patch(msgspec.Struct, frozen=True, kw_only=True):
     """What the journal must change, in one write. `drop` is the number of a slot that is gone.
 
     `before` is the head that the journal has, unless its server forgot; None puts this in the place
-    of whatever is there. `armed` are the messages of a reply that ends with this, which still have
-    their button to stop it.
+    of whatever is there; with `over`, the bytes of a head that cannot be read, only in its place.
+    `armed` are the messages of a reply that ends with this, which still have their button to stop
+    it.
     """
 
     head: Head
     before: Head | None
+    over: bytes | None = None
     put: tuple[tuple[int, Slot], ...] = ()
     drop: tuple[int, ...] = ()
     armed: tuple[int, ...] = ()

@@ -62,8 +62,9 @@ class PartitionDelivery:
             while not stop.is_set():
                 if await self._may_lead():
                     await self._lead(stop, drain_s)
-                else:
-                    await until(stop, self._pace.renew_s)
+                # Also after a lease that was lost and is had at once: what lost it may do so again,
+                # and each round reads the stream anew and reports.
+                await until(stop, self._pace.renew_s)
         finally:
             try:
                 await self._lease.release()

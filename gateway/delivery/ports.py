@@ -75,7 +75,7 @@ class Journal(Protocol):
     """The write-ahead record of what was sent."""
 
     async def read(self, turn_id: str) -> JournalRecord | None:
-        """The record of a turn, None if it was never delivered to."""
+        """The record of a turn, None if it was never delivered to. Raises `TornJournal`."""
         ...
 
     async def write(

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+import msgspec
+
 from gateway.asks import KeptTable
 from gateway.delivery.choice import Chooser, Lane
 from gateway.delivery.courier import Letter
@@ -22,7 +24,7 @@ from gateway.delivery.surroundings import Surroundings
 from gateway.front import Refusal, Refused, Sent
 from gateway.notices import SHOW_SOURCE, unknown_notes
 from gateway.sequencer import TurnSequencer
-from gateway.steps import Armed, Erase, Patch, Piece, Post, Rewrite, Step, Written
+from gateway.steps import Armed, Erase, Patch, Piece, Post, Rewrite, Step, TornJournal, Written
 from shared.cancelling import is_cancelled
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
 from shared.failures import Fault
@@ -103,6 +105,7 @@ class TurnDelivery:
                 "delivery_crashed",
                 message=f"delivery failed with {type(exc).__name__}",
                 fault=Fault.TURNFLEET,
+                over=exc.head if isinstance(exc, TornJournal) else None,
             )
         if turn.is_closed:
             self._around.typing.stop(envelope.turn_id)
@@ -320,9 +323,13 @@ class TurnDelivery:
         *,
         message: str,
         fault: Fault = Fault.DISCORD,
+        over: bytes | None = None,
     ) -> None:
         await self._report(envelope, cause, message=message, fault=fault)
-        await self._write(turn, envelope, turn.abandon())
+        patch = turn.abandon()
+        if over is not None:
+            patch = msgspec.structs.replace(patch, before=None, over=over)
+        await self._write(turn, envelope, patch)
 
     async def _report(
         self,

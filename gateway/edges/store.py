@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from gateway.asks import KeptTable
 from gateway.edges.prompt_parts import PromptParts
-from gateway.steps import Armed, Head, JournalRecord, Patch, Slot, Written
+from gateway.steps import Armed, Head, JournalRecord, Patch, Slot, TornJournal, Written
 from shared.at_rest import opened
 from shared.edges.queue import TurnQueue
 from shared.edges.redis import within
@@ -60,19 +60,20 @@ class RedisJournal:
         self._write = Script(redis, "journal")
 
     async def read(self, turn_id: str) -> JournalRecord | None:
-        """The record of a turn, None if it was never delivered to."""
+        """The record of a turn, None if it was never delivered to. Raises `TornJournal`."""
         answer = await within(self._redis.hgetall(self._keys.journal(turn_id)))
         fields = cast("dict[bytes, bytes]", answer)
         if b"head" not in fields:
             return None
-        numbers = sorted(int(name) for name in fields if name != b"head")
         try:
+            numbers = sorted(int(name) for name in fields if name != b"head")
             return JournalRecord(
                 head=_head.decode(fields[b"head"]),
                 slots=tuple(_slot.decode(fields[b"%d" % number]) for number in numbers),
             )
-        except msgspec.DecodeError as exc:
-            raise WireError(f"the journal of {turn_id} cannot be read: {exc}") from exc
+        except (msgspec.DecodeError, ValueError, KeyError) as exc:  # numbers of slots are fields
+            what = f"the journal of {turn_id} cannot be read: {exc}"
+            raise TornJournal(what, fields[b"head"]) from exc
 
     async def write(
         self,
@@ -86,7 +87,7 @@ class RedisJournal:
         args: list[str | bytes | int] = [
             self._owner,
             JOURNAL_TTL_MS,
-            _before(patch.before),
+            _before(patch),
             encode_json(patch.head),
             turn_id,
             b"" if armed is None else encode_json(armed),
@@ -114,10 +115,10 @@ class RedisJournal:
         await within(self._redis.hdel(self._armed, turn_id))
 
 
-def _before(head: Head | None) -> bytes:
-    if head is None:
-        return b"*"
-    return b"" if head == Head() else encode_json(head)
+def _before(patch: Patch) -> bytes:
+    if patch.before is None:
+        return b"*" + (patch.over or b"")
+    return b"" if patch.before == Head() else encode_json(patch.before)
 
 
 class StreamSource:

@@ -3,7 +3,8 @@
 --
 -- KEYS: journal, lease of the partition, its last leader, its ended replies that still have
 --       buttons, its out stream
--- ARGV: owner, ttl ms, the head that was written last (JSON, '' for none, '*' replaces everything),
+-- ARGV: owner, ttl ms, the head that was written last (JSON, '' for none, '*' replaces everything,
+--       '*' and the bytes of a head that nobody can read replaces it with all that is there),
 --       head (JSON), turn id, what it ends with of buttons (JSON, '' for none), number of slots to
 --       put, number of slots to drop, then slot and JSON of each to put, slots to drop, and entries
 --       of the stream that this acknowledges: they are shown, and the journal says so
@@ -15,9 +16,15 @@
 local owner = redis.call('GET', KEYS[2]) or redis.call('GET', KEYS[3])
 if owner ~= ARGV[1] then return 'fenced' end
 local known = redis.call('HGET', KEYS[1], 'head') or ''
-local function writes(head) return head ~= '' and cjson.decode(head).writes or 0 end
-if ARGV[3] == '*' then
-  if writes(known) > writes(ARGV[4]) then return 'forgotten' end
+local function writes(head)
+  local is_json, value = pcall(cjson.decode, head)
+  return is_json and type(value) == 'table' and tonumber(value.writes) or 0
+end
+if ARGV[3]:sub(1, 1) == '*' then
+  local unreadable = ARGV[3]:sub(2)
+  if unreadable == '' then
+    if writes(known) > writes(ARGV[4]) then return 'forgotten' end
+  elseif known ~= unreadable and known ~= ARGV[4] then return 'forgotten' end
   redis.call('DEL', KEYS[1])
 else
   if known ~= ARGV[3] and known ~= ARGV[4] then return 'forgotten' end

@@ -9,8 +9,8 @@ from gateway.delivery.channels import BLOCK_S
 from gateway.delivery.lanes import Pace
 from gateway.delivery.turns import DEADLINE_S
 from gateway.front import Refusal, Refused, Unavailable
-from gateway.steps import JournalRecord, Written
-from shared.errors import ConfigError, StoreUnavailable, WireError
+from gateway.steps import JournalRecord, TornJournal, Written
+from shared.errors import ConfigError, StoreUnavailable
 from shared.segments import Envelope, SegmentKind
 from shared.turns import Front
 from tests.support.channel import (
@@ -213,7 +213,7 @@ async def test_a_journal_that_nobody_can_read_stops_one_turn_only(bench):
     class Torn(MemoryJournal):
         async def read(self, turn_id: str) -> JournalRecord | None:
             if turn_id == "l1" and not self.writes:
-                raise WireError
+                raise TornJournal("torn", b"{")
             return await super().read(turn_id)
 
     bench.journal = Torn()
