@@ -239,6 +239,7 @@ class Intake:
         """The notice for who meant the bot, unless a turn was made; without one it is handled.
 
         Where the store goes on refusing, the prompt stays pending: it comes again, and is not lost.
+        One by a command never does: who gave it hears of it now.
         """
         try:
             notice = await self._stored(partial(self._once, prompt, FAILED)) if is_meant else None
@@ -251,7 +252,7 @@ class Intake:
             if not isinstance(exc, StoreError):
                 with contextlib.suppress(Exception):  # the bug is reported; here is its last chance
                     await self._front.handled(prompt)
-            return None
+            return FAILED if prompt.turn_id is not None else None
         return notice
 
     async def _tripped(self, error: Exception, event: FrontEvent) -> None:

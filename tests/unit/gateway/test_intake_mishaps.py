@@ -307,3 +307,12 @@ async def test_a_cancelled_prompt_stays_unhandled_and_is_no_mishap(house: House,
     assert house.front.taken == []
     assert house.declined == []
     assert len(house.mishaps) == (1 if call == "is_known" else 0)
+
+
+@pytest.mark.parametrize("error", [StoreError(), BUG], ids=["refused", "bug"])
+async def test_who_asks_by_command_hears_of_it_whatever_is_refused(house: House, error: Exception):
+    """A command comes once: nothing is pending that could come again."""
+    house.troubles["settle"] = [error] * REFUSED_TRIES
+    house.troubles["is_known"] = [error] * REFUSED_TRIES
+    command = said(1, turn_id="i9")
+    assert await house.intake().take(command) == "notice.failed"
