@@ -6,6 +6,7 @@ root of `ops.console`.
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import signal
 import socket
@@ -40,6 +41,9 @@ def console(
         str, typer.Option(help="Where to listen; beyond loopback with a token.")
     ] = HOST,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = PORT,
+    or_free: Annotated[
+        bool, typer.Option("--or-free", help="Take a free port where this one is taken.")
+    ] = False,
     write: Annotated[
         bool, typer.Option("--write", help="Allow to replay, mute, resolve, and talk.")
     ] = False,
@@ -49,7 +53,7 @@ def console(
     access = access_of(settings, host)
     logs = start_logs("console", settings)
     with logs.until_the_end(TurnfleetError, OSError):
-        asyncio.run(_serve(access, host, port, write=write))
+        asyncio.run(_serve(access, host, port, or_free=or_free, write=write))
 
 
 def access_of(settings: Settings, host: str) -> Access:
@@ -83,7 +87,7 @@ def is_loopback(host: str) -> bool:
     return False
 
 
-async def _serve(access: Access, host: str, port: int, *, write: bool) -> None:
+async def _serve(access: Access, host: str, port: int, *, or_free: bool, write: bool) -> None:
     async with fleet() as link, database() as shown, contextlib.AsyncExitStack() as stack:
         writable = await stack.enter_async_context(database(read_only=False)) if write else None
         desk = Desk(
@@ -98,7 +102,7 @@ async def _serve(access: Access, host: str, port: int, *, write: bool) -> None:
             writable=writable,
             sentry_url=link.settings.sentry_url,
         )
-        listener = _listen(host, port)
+        listener = listen(host, port, or_free=or_free)
         config = uvicorn.Config(
             console_app(desk, access),
             log_config=None,
@@ -127,8 +131,13 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, or_free: bool = False) -> socket.socket:
     """A listening socket.
+
+    Args:
+        host: an address of this machine.
+        port: 0 takes a free one.
+        or_free: takes a free one where somebody listens on this one.
 
     Raises:
         ConfigError: somebody listens there, or it is no address of this machine.
@@ -138,8 +147,13 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # Here, not by the web server later: two may bind one port, and only one may listen.
+        listener.listen()
     except OSError as exc:
         listener.close()
+        if or_free and exc.errno == errno.EADDRINUSE:
+            say(f"Port {port} is taken: the console takes a free one.")
+            return listen(host, 0)
         raise ConfigError(
             f"cannot listen on {host}:{port}: {exc.strerror}; --port 0 takes a free one"
         ) from exc

@@ -74,12 +74,11 @@ def up(
     logs = start_logs("up", settings)
     with logs.until_the_end(TurnfleetError, OSError), _server(settings) as (url, server):
         asyncio.run(_check(settings, url))
-        port = _free_port(CONSOLE_PORT) if console else None
         services = services_of(
             settings,
             url,
             workers=workers,
-            console_port=port,
+            console_port=CONSOLE_PORT if console else None,
             discord_port=_free_port() if discord_rehearsal else None,
         )
         is_good = asyncio.run(_run(settings, url, server, services))
@@ -101,7 +100,8 @@ def services_of(
         settings: of the fleet.
         url: of its server.
         workers: how many.
-        console_port: where the console listens on loopback; None starts none.
+        console_port: where the console listens on loopback, or on a free port where somebody else
+            does; None starts none.
         discord_port: where a fake Discord listens on loopback; None starts none.
     """
     services = []
@@ -133,7 +133,7 @@ def services_of(
         service(f"worker-{number}", "worker", rank=RANK_WORKER, grace_s=settings.drain_s)
     if console_port is not None:
         # On loopback, for whoever has this machine: it may act, as the command line may.
-        more = ("console", "--port", str(console_port), "--write")
+        more = ("console", "--port", str(console_port), "--or-free", "--write")
         service(CONSOLE, "ops", *more, rank=RANK_WORKER, grace_s=0, is_quiet=True)
     return services
 
@@ -264,13 +264,9 @@ def _tell(change: Change) -> None:
         say(f"{change.service} died (code {change.code}) and is started again.")
 
 
-def _free_port(wish: int = 0) -> int:
-    """A port of loopback where nobody listens: the one that is wished for, if it can be had."""
+def _free_port() -> int:
+    """A port of loopback where nobody listens."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", wish))
-        except OSError:
-            probe.bind(("127.0.0.1", 0))
+        probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
