@@ -145,12 +145,16 @@ class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as the channel's history has it. `nonce` is None where the front forgot it."""
+    """A message as the channel's history has it. `nonce` is None where the front forgot it.
+
+    `files` are the names of what is attached.
+    """
 
     message_id: int
     text: str
     is_own: bool
     nonce: str | None = None
+    files: tuple[str, ...] = ()
 
 
 class Refusal(StrEnum):

@@ -230,6 +230,7 @@ class TurnSequencer:
             buttons=piece.buttons,
             has_stop=self._can_stop(piece) if begun is None else begun.has_stop,
             since_ms=None if begun is None else begun.at_ms,
+            after_id=None if begun is None else begun.after_id,
             previous_id=self._slots[head.cursor - 1].message_id if head.cursor else None,
         )
 
@@ -237,7 +238,7 @@ class TurnSequencer:
         """What to journal before acting: a post must not be forgotten, the rest repeats itself."""
         if not isinstance(step, Post) or step.since_ms is not None:
             return None
-        slot = Slot(nonce=step.nonce, at_ms=now_ms, has_stop=step.has_stop)
+        slot = Slot(nonce=step.nonce, at_ms=now_ms, has_stop=step.has_stop, after_id=step.after_id)
         self._slots[step.slot : step.slot + 1] = [slot]
         return self._patch(put=((step.slot, slot),))
 

@@ -45,12 +45,15 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """One message of the reply. Without `message_id` it is being sent since `at_ms`.
 
     `has_stop`: it was sent with the button that stops the turn, or is being sent with it.
+    `after_id`: the last message of ours in the channel, of whatever turn, as far as it was known
+    then.
     """
 
     nonce: str
     at_ms: int
     message_id: int | None = None
     has_stop: bool = False
+    after_id: int | None = None
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +153,8 @@ class Post(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: int | None = None
     previous_id: int | None = None
     """The message before it in this reply: history after it is where a lost one would be."""
+    after_id: int | None = None
+    """The same of whatever reply, as `Slot` has it."""
 
 
 class Rewrite(msgspec.Struct, frozen=True, kw_only=True):

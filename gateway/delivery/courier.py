@@ -23,6 +23,7 @@ from gateway.front import (
     Refusal,
     Refused,
     Sent,
+    ShownMessage,
     Unavailable,
     Voice,
 )
@@ -42,6 +43,9 @@ CLOCKS_DIFFER_S: Final = 30.0
 """So much Discord's clock may be behind ours: what is older was said before the first try."""
 HISTORY_LIMIT: Final = 50
 """Messages looked at for a post whose fate is unknown: one request, and more than a reply has."""
+MAX_LASTS: Final = 2_000
+"""Channels whose last message of ours is remembered: more than get one in half a minute, and what
+was said before that is no question (`CLOCKS_DIFFER_S`)."""
 MAX_ECHOES: Final = 1_000
 """Own messages remembered from the socket: what a gateway sends in some 20 s at most."""
 
@@ -105,6 +109,11 @@ class Courier:
         self._echoes = echoes
         self._jitter = jitter
         self._budget = budget or Boundless()
+        self._lasts: OrderedDict[int, int] = OrderedDict()
+
+    def last_in(self, channel_id: int) -> int | None:
+        """The last message that was carried into a channel, as far as it is remembered."""
+        return self._lasts.get(channel_id)
 
     @property
     def load(self) -> float:
@@ -143,7 +152,7 @@ class Courier:
         while self._clock.now_s() < letter.expires_s:
             found = await self._find(letter, started_s) if is_doubtful else None
             if isinstance(found, Sent):
-                return found
+                return self._noted(letter, found)
             if found is None or failures >= len(BACKOFF_S):
                 if not has_permit:
                     await self._budget.permit(rank_of(letter))
@@ -155,7 +164,7 @@ class Courier:
                     letter = msgspec.structs.replace(letter, refers=False)
                     continue
                 if not isinstance(outcome, Unavailable):
-                    return outcome
+                    return self._noted(letter, outcome)
                 found, has_permit = outcome, outcome.is_limited
                 is_doubtful = is_doubtful or not outcome.is_limited
             if found.retry_after_s is None:
@@ -167,6 +176,15 @@ class Courier:
             )
             await self._clock.sleep(min(wait_s, letter.expires_s - self._clock.now_s()))
         return None
+
+    def _noted(self, letter: Letter, outcome: Sent | Refused) -> Sent | Refused:
+        if isinstance(letter.step, Post) and isinstance(outcome, Sent):
+            channel_id = letter.route.channel_id
+            last = max(outcome.message_id, self._lasts.pop(channel_id, 0))
+            self._lasts[channel_id] = last
+            while len(self._lasts) > MAX_LASTS:
+                self._lasts.popitem(last=False)
+        return outcome
 
     def _wait_s(self, outcome: Unavailable, failures: int) -> float:
         if outcome.retry_after_s is not None:
@@ -222,9 +240,11 @@ class Courier:
         has_nonce = letter.route.speaker is None or letter.is_notice
         if has_nonce and self._clock.now_s() - since_s < NONCE_TRUST_S:
             return None
-        after = step.previous_id or letter.route.reply_to
-        if after is None:
+        # What was ours before it was begun is another message, however much it looks like this one.
+        known = (step.previous_id, step.after_id, letter.route.reply_to)
+        if not (places := [place for place in known if place is not None]):
             return None
+        after = max(places)
         if letter.route.front is Front.DISCORD:
             # A prompt may be old: what others said since then fills pages, and may read the same.
             after = max(after, snowflake_at(int((since_s - CLOCKS_DIFFER_S) * 1000)))
@@ -233,13 +253,28 @@ class Courier:
         if isinstance(shown, Unavailable):
             return shown
         for message in shown or ():
-            # Discord takes white space from both ends of a text.
-            is_same = message.text.strip() == step.text.strip()
-            if message.is_own and (message.nonce == step.nonce or is_same):
+            if message.is_own and (message.nonce == step.nonce or _looks_like(message, step)):
                 return Sent(message_id=message.message_id, deduplicated=True)
         # Unknown after all. A reply that is missing is worse than one that may be there twice.
         logger.warning("delivery.redelivered", extra={"channel_id": letter.route.channel_id})
         return None
+
+
+def _looks_like(message: ShownMessage, step: Post) -> bool:
+    """Whether a message may be what a step posted: its text, and as many files of those names."""
+    if message.text.strip() != step.text.strip():  # Discord takes white space from both ends
+        return False
+    names = [file.name for file in step.files]
+    return len(names) == len(message.files) and all(map(_is_name_of, message.files, names))
+
+
+def _is_name_of(shown: str, name: str) -> bool:
+    """Whether a file has a name; Discord leaves out of it what is not for every system."""
+    return not name.isascii() or _plain(shown) == _plain(name)
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name))
 
 
 def _is_of_reference(outcome: Outcome) -> bool:

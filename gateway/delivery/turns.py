@@ -246,6 +246,10 @@ class TurnDelivery:
         self, turn: TurnSequencer, step: Step, envelope: Envelope, *, has_permit: bool
     ) -> Patch | None:
         """Does a step and what its outcome asks for; what is left to be written of it."""
+        courier = self._around.couriers[envelope.route.front]
+        if isinstance(step, Post) and step.since_ms is None:
+            after_id = courier.last_in(envelope.route.channel_id)
+            step = msgspec.structs.replace(step, after_id=after_id)
         now_s = self._around.clock.now_s()
         await self._write(turn, envelope, turn.intent(step, int(now_s * 1000)))
         letter = Letter(
@@ -255,7 +259,7 @@ class TurnDelivery:
             is_notice=isinstance(envelope.event, TurnDone | TurnFailed),
             has_permit=has_permit,
         )
-        outcome = await self._around.couriers[envelope.route.front].carry(letter, self._confirm)
+        outcome = await courier.carry(letter, self._confirm)
         match outcome:
             case None:
                 message = f"the front did not take it within {DEADLINE_S:.0f} s"

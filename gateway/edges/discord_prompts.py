@@ -106,6 +106,7 @@ def shown_of(message: hikari.Message, own: frozenset[int]) -> ShownMessage:
         text=message.content or "",
         is_own=int(message.author.id) in own,
         nonce=message.nonce,
+        files=tuple(attached.filename for attached in message.attachments),
     )
 
 

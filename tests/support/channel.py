@@ -118,7 +118,13 @@ class MemoryFront:
             return Unavailable(reason="timeout")
         found = [key for key in sorted(self.channels.get(channel_id, {})) if key > after]
         return tuple(
-            ShownMessage(message_id=key, text=self.texts[key], is_own=True) for key in found[:limit]
+            ShownMessage(
+                message_id=key,
+                text=self.texts[key],
+                is_own=True,
+                files=tuple(file.name for file in self.channels[channel_id][key].files),
+            )
+            for key in found[:limit]
         )
 
     async def leave(self) -> None:
@@ -346,16 +352,6 @@ class MemoryReporter:
     @property
     def causes(self) -> list[str]:
         return [report.error_type for report in self.reports]
-
-
-class StubPainter:
-    """The port `TablePainter`: `picture` for every table."""
-
-    def __init__(self) -> None:
-        self.picture: bytes | None = None
-
-    async def paint(self, source: str) -> bytes | None:
-        return self.picture and self.picture + source.encode()
 
 
 class MemoryBudget:

@@ -42,5 +42,6 @@ async def body_of(request: web.Request) -> dict[str, Any]:
             body |= json.loads(text)
         elif isinstance(value, web.FileField):
             names.append(value.filename)
-            contents.append(value.file.read())
+            with value.file as opened:
+                contents.append(opened.read())
     return body | {"_files": names, "_contents": contents}

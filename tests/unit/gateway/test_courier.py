@@ -184,6 +184,47 @@ async def test_what_others_said_before_the_first_try_is_not_looked_through(offic
     assert outcome == Sent(message_id=ours, deduplicated=True)
 
 
+@pytest.mark.parametrize("after", ["previous_id", "after_id"])
+async def test_what_was_ours_before_is_another_message_though_it_reads_the_same(office, after):
+    first = await office.carry(letter(Post(slot=0, nonce="before", text="hello")))
+    office.front.script = [AWAY]
+    step = msgspec.structs.replace(POST, **{after: first.message_id})
+    assert await office.carry(letter(step, route=PERSONA)) == Sent(message_id=1002)
+    assert office.courier.last_in(7) == 1002
+
+
+SHOWN = OutgoingFile(name="a table.png", data=b"")
+
+
+@pytest.mark.parametrize(
+    ("names", "is_it"),
+    [
+        (("a table.png",), True),
+        (("a_table.png",), True),
+        (("another.png",), False),
+        ((), False),
+        (("a table.png", "b.png"), False),
+        (("表.png",), True),
+    ],
+    ids=["the same", "as Discord names it", "another", "none", "two", "not to be compared"],
+)
+async def test_a_message_with_files_is_known_by_their_names(office, names, is_it):
+    office.front.channels[7] = {999: msgspec.structs.replace(HELLO, files=(SHOWN,))}
+    office.front.texts[999] = "hello"
+    files = tuple(OutgoingFile(name=name, data=b"x") for name in names)
+    step = msgspec.structs.replace(POST, files=files, since_ms=1)
+    outcome = await office.carry(letter(step, route=PERSONA))
+    assert outcome == Sent(message_id=999 if is_it else 1001, deduplicated=is_it)
+
+
+async def test_last_messages_are_bounded(office):
+    for channel in range(2_100):
+        route = msgspec.structs.replace(ROUTE, channel_id=channel)
+        await office.carry(letter(Post(slot=0, nonce=str(channel), text="hello"), route=route))
+    assert office.courier.last_in(99) is None
+    assert office.courier.last_in(100) is not None
+
+
 async def test_a_young_post_of_unknown_fate_relies_on_its_nonce(office):
     office.front.has_history = False
     step = msgspec.structs.replace(POST, since_ms=int(office.clock.time_s * 1000) - 1)

@@ -28,9 +28,9 @@ from tests.support.channel import (
     MemoryReporter,
     MemorySource,
     NoTyping,
-    StubPainter,
 )
 from tests.support.envelopes import NOW_MS, done, failed, superseded, text
+from tests.support.painting import StubPainter
 
 NOTICES = Notices(load_texts())
 
