@@ -4,11 +4,12 @@ Comes in: reports and summaries. Goes out: rows, once per id, however often it i
 transaction. The recorder calls it.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar, cast
 
-from sqlalchemy import Insert, Table, case, select
+from sqlalchemy import Boolean, Insert, Table, bindparam, case, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -39,6 +40,7 @@ from shared.summaries import TurnSummary
 T = TypeVar("T", ErrorReport, TurnSummary)
 R = TypeVar("R")
 Record = ErrorReport | TurnSummary
+_VERSION: Final = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)")
 
 
 async def write_reports(database: Database, records: Sequence[Record], received: datetime) -> int:
@@ -58,7 +60,7 @@ async def write_reports(database: Database, records: Sequence[Record], received:
         failed = await _insert_new(connection, turn_failures, rows.failures)
         await _count_turns(connection, rows.turns)
         new = await _insert_new(connection, error_logs, rows.errors)
-        groups = group_rows(row for row in rows.sightings if row["id"] in failed)
+        groups = await _groups(connection, [row for row in rows.sightings if row["id"] in failed])
         if groups:
             await connection.execute(_upsert_groups(connection.dialect.name), groups)
     return len(new)
@@ -128,6 +130,50 @@ async def _insert_new(connection: AsyncConnection, table: Table, rows: list[Row]
     return set(result.scalars())
 
 
+async def _groups(connection: AsyncConnection, sightings: list[Row]) -> list[Row]:
+    """The rows of causes, each with whether it is back (`may_reopen`) where it was resolved.
+
+    Where it was resolved in a version, what older ones still report does not count.
+    """
+    groups, rows = error_groups.c, group_rows(sightings)
+    statement = (
+        select(groups.group_hash, groups.resolved_in, groups.resolved_at, groups.last_version)
+        .where(groups.group_hash.in_([str(row["group_hash"]) for row in rows]))
+        .where(groups.status == "resolved", groups.resolved_in.is_not(None))
+    )
+    mended = {row.group_hash: row for row in await connection.execute(statement)} if rows else {}
+    back = {str(row["group_hash"]) for row in sightings} - set(mended)
+    for row in sightings:
+        name = str(row["group_hash"])
+        if (cause := mended.get(name)) is None or cast("datetime", row["created_at"]) <= (
+            cause.resolved_at
+        ):
+            continue
+        if _has_cure(str(row["worker_version"]), cause.resolved_in, cause.last_version):
+            back.add(name)
+    return [row | {"may_reopen": row["group_hash"] in back} for row in rows]
+
+
+def _has_cure(version: str, resolved_in: str, last_version: str) -> bool:
+    """Whether a version should have the cure.
+
+    Versions without numbers have no order: one that reported the cause lately has it not.
+    """
+    mine, cured = _numbers(version), _numbers(resolved_in)
+    if mine is None or cured is None:
+        return version == resolved_in or version != last_version
+    return mine >= cured
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    """The numbers that a version begins with: 1.2 and v1.2.0 are the same."""
+    found = _VERSION.match(version)
+    numbers = [int(one) for one in found[1].split(".")] if found else []
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers) if found else None
+
+
 def _upsert_stats(dialect_name: str) -> Insert:
     dialect = postgresql if dialect_name == "postgresql" else sqlite
     statement = dialect.insert(turn_stats)
@@ -142,15 +188,14 @@ def _upsert_stats(dialect_name: str) -> Insert:
 def _upsert_groups(dialect_name: str) -> Insert:
     """Adds counts to the groups that are there, and widens their span of time.
 
-    A resolved cause that comes again is open again. Where it was resolved in a version, what the
-    version before it still reports does not count.
+    A resolved cause that comes again is open again, where its row says so (`may_reopen`).
     """
     dialect = postgresql if dialect_name == "postgresql" else sqlite
     statement = dialect.insert(error_groups)
     new, old = statement.excluded, error_groups.c
     is_earlier, is_later = new.first_seen < old.first_seen, new.last_seen >= old.last_seen
-    is_fixed_here = old.resolved_in.is_(None) | (new.last_version != old.last_version)
-    is_back = (old.status == "resolved") & is_fixed_here & (new.last_seen > old.resolved_at)
+    may_reopen = bindparam("may_reopen", type_=Boolean)
+    is_back = (old.status == "resolved") & may_reopen & (new.last_seen > old.resolved_at)
     upsert: Insert = statement.on_conflict_do_update(
         index_elements=["group_hash"],
         set_={

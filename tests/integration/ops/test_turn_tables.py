@@ -124,6 +124,35 @@ async def test_a_resolved_cause_that_comes_again_has_regressed(
     assert top.regressed_at == cause["regressed_at"]
 
 
+@pytest.mark.parametrize(
+    ("seen", "fixed_in", "again", "status"),
+    [
+        pytest.param("1.2", "1.2", "1.2", "open", id="the_version_that_was_seen_last"),
+        pytest.param("1.2.0", "v1.2", "1.2.0", "open", id="the_same_in_other_words"),
+        pytest.param("1.1", "1.2", "1.0", "resolved", id="a_still_older_worker"),
+        pytest.param("1.9", "1.10", "1.9", "resolved", id="ten_is_more_than_nine"),
+        pytest.param("1.1", "1.2", "1.3", "open", id="a_newer_one"),
+        pytest.param("blue", "green", "blue", "resolved", id="names_without_order"),
+        pytest.param("blue", "green", "green", "open", id="the_name_of_the_cure"),
+        pytest.param("green", "green", "green", "open", id="the_name_that_was_seen_last"),
+    ],
+)
+async def test_a_cause_is_back_when_a_version_with_the_cure_reports_it(
+    database: Database, seen: str, fixed_in: str, again: str, status: str
+):
+    first = a_report(created_ms=NOW_MS, worker_version=seen)
+    await write_reports(database, [first], NOW)
+    part = str((await only_cause(database))["group_hash"])
+    await decide(database, part, Verdict(status="resolved", resolved_in=fixed_in), NOW)
+    # One batch: what an older worker says after it hides nothing.
+    batch = [
+        a_report(created_ms=NOW_MS + 60_000 + n, worker_version=one)
+        for n, one in enumerate((again, seen if status == "open" else again))
+    ]
+    await write_reports(database, batch, NOW + timedelta(minutes=1))
+    assert (await only_cause(database))["status"] == status
+
+
 async def test_a_mute_ends(database: Database):
     await write_reports(database, [a_report(created_ms=NOW_MS) for _ in range(12)], NOW)
     window = timedelta(minutes=10)
