@@ -321,7 +321,7 @@ async def test_a_turn_that_comes_back_after_the_clock_was_set_back_waits_as_long
     queue = with_policy(brief_leases, crash_delays_ms=(delay_ms,))
     token = (await admit_and_claim(queue)).token
     deadline = int(await within(client.hget(keys.turn("l1"), "deadline")))
-    await within(client.hset(keys.turn("l1"), "deadline", deadline + 3_600_000))
+    await within(client.hset(keys.turn("l1"), "deadline", str(deadline + 3_600_000)))
     await clock_is_set_back(client, keys)
     if delay_ms:
         await queue.reap()  # pulls the lease near
