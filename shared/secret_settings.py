@@ -18,6 +18,18 @@ _PARAMETER: Final = re.compile(
 )
 """Names of a query's parameters, and of a command's options, whose values are secrets. Drivers take
 a password there; `ssl_ca_certs` and `ssl_keyfile` name files."""
+_PASSWORD: Final = re.compile(r"(?i)(?:pwd|pass|password|passwd|passphrase)$")
+"""Names of which the value is chosen by people, and may be short."""
+MIN_NAMED_CHARS: Final = 8
+"""A shorter value behind another of those names is a mode or a switch. No vendor's key is so short,
+and what is taken for a secret is taken out of every text."""
+_PLAIN_WORD: Final = re.compile(
+    r"(?i)(?:true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|"
+    r"anonymous|basic|bearer|digest|negotiate|kerberos|oauth2?|password|passphrase|prompt|stdin|"
+    r"environment|interactive|client[-_]credentials|authorization[-_]code|device[-_]code|"
+    r"(?:access|refresh)[-_]token)"
+)
+"""Ways to show who one is, and switches: they stand behind the same names and are no secrets."""
 
 
 def secrets_in(name: str, value: object) -> list[str]:
@@ -59,8 +71,7 @@ def _address(value: object) -> Iterator[str]:
         yield secret or ""
         yield unquote(secret or "")
     for parameter, secret in parse_qsl(parts.query):
-        if _PARAMETER.search(parameter):
-            yield secret
+        yield from _named(parameter, secret)
 
 
 def _addresses(value: object) -> Iterator[str]:
@@ -77,8 +88,16 @@ def _words(words: list[str]) -> Iterator[str]:
         name, has_value, secret = option.partition("=")
         if "://" in option:
             yield from _address(option)
-        elif _PARAMETER.search(name):
-            yield secret if has_value or following.startswith("-") else following
+        else:
+            yield from _named(name, secret if has_value or following.startswith("-") else following)
+
+
+def _named(name: str, value: str) -> Iterator[str]:
+    """The value that stands behind a name, where the two together are a secret."""
+    if not _PARAMETER.search(name) or _PLAIN_WORD.fullmatch(value):
+        return
+    if len(value) >= MIN_NAMED_CHARS or _PASSWORD.search(name):
+        yield value
 
 
 HOLDERS: Final[Mapping[str, Callable[[object], Iterator[str]]]] = MappingProxyType(

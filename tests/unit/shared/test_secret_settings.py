@@ -17,6 +17,7 @@ from shared.secret_settings import HARMLESS, HOLDERS, SECRETS, secrets_in
 SUSPECT = re.compile(r"secret|key|token|passw|pwd|credential|auth|dsn|url|endpoint|address|mcp")
 """What a secret's setting is called, or that of an address, which may have one in it."""
 NEW, OLD = "3f" * 32, "c7" * 32
+FOUND = ["four", "a-token-of-20-letters"]
 EXAMPLES: dict[str, object] = {
     "discord_token": "hush-discord",
     "console_token": "hush-console",
@@ -61,8 +62,21 @@ def test_the_lists_name_settings_only_and_each_once():
         ("redis_url", "redis://host/0?password=given&ssl_ca_certs=/ca.pem", ["given"]),
         ("redis_url", "redis://[half", ["redis://[half"]),
         ("endpoints", {"a": "https://just-a-token@host/v1"}, ["just-a-token"]),
-        ("mcp", {"a": ("run", "--api-key=given", "API_TOKEN=also", "-y")}, ["given", "also"]),
-        ("mcp", {"a": ("run", "--auth-token", "given", "--max-tokens", "500")}, ["given"]),
+        (
+            "mcp",
+            {"a": ("run", "--api-key=8letters", "API_TOKEN=8figures")},
+            ["8letters", "8figures"],
+        ),
+        ("mcp", {"a": ("run", "--auth-token", "8letters", "--max-tokens", "500")}, ["8letters"]),
+        ("mcp", {"a": ("run", "--password", "four", "--auth", "a-token-of-20-letters")}, FOUND),
+        ("mcp", {"a": ("run", "--auth", "none", "--token=seven77", "--password", "prompt")}, []),
+        ("mcp", {"a": ("run", "--auth", "OAuth2", "--client-auth", "Client_Credentials")}, []),
+        (
+            "endpoints",
+            {"a": "https://h/v1?auth=true&key=false", "b": "https://h?auth=Anonymous"},
+            [],
+        ),
+        ("endpoints", {"a": "https://h/v1?auth=truetrue"}, ["truetrue"]),
         ("mcp", {"a": ("run", "--token", "--verbose", "https://u:inside@host")}, ["inside"]),
         ("discord_token", None, []),
         ("model", "plain", []),
@@ -97,6 +111,20 @@ def test_a_secret_does_not_stand_in_the_file(name: str):
     assert isinstance(found, Wrong)
     assert f"set TURNFLEET_{name.upper()} in the environment" in str(found)
     assert "hush" not in str(found)
+
+
+def test_a_word_that_is_no_secret_stays_in_every_text():
+    settings = Settings(
+        mcp={"docs": ("srv", "--auth", "none"), "http": "https://host/mcp?auth=bearer"},
+        endpoints={"a": "https://host/v1?auth=true"},
+    )
+    text = "nonetheless, stream=true for the bearer"
+    assert redact(text, secrets_of(settings)) == text
+
+
+def test_it_may_stand_in_the_file():
+    text = '[deployment.mcp]\ndocs = ["srv", "--auth", "none"]\nhttp = "https://h/mcp?auth=oauth"\n'
+    assert not isinstance(read_configuration(text), Wrong)
 
 
 def test_an_address_without_a_secret_may_stand_there():
