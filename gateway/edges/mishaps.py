@@ -4,9 +4,11 @@ Comes in: an exception, and what could not be done for it. Goes out: an `ErrorRe
 gateway use it.
 """
 
+import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import msgspec
 
@@ -16,6 +18,9 @@ from shared.causes import Cause
 from shared.edges.reporter import new_report_id
 from shared.failures import ErrorReport, Fault, ReportCategory, Severity
 from shared.quotes import without_quotes
+from shared.redaction import redact
+
+_ID_IN_ADDRESS: Final = re.compile(r"(?<=/)\d{15,20}(?!\w)")
 
 Tell = Callable[[ErrorReport], Awaitable[None]]
 """Takes a report; never raises."""
@@ -51,12 +56,20 @@ def mishap(
         error_type=Cause.INTERNAL_ERROR,
         stage=stage,
         fault=Fault.TURNFLEET,
-        message=f"{type(error).__qualname__}: {error}",
-        stack_trace="".join(traceback.format_exception(error)),
+        message=_placeless(f"{type(error).__qualname__}: {error}"),
+        stack_trace=_placeless("".join(traceback.format_exception(error))),
         turn_id=turn_id,
         worker_version=__version__,
         metadata=facts,
     )
+
+
+def _placeless(text: str) -> str:
+    """A text without the ids in Discord's addresses: whose they are is told by the report's fields.
+
+    Secrets go first: a webhook's token is known by the id before it.
+    """
+    return _ID_IN_ADDRESS.sub("ID", redact(text))
 
 
 def event_mishap(error: Exception, event: FrontEvent) -> ErrorReport:

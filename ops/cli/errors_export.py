@@ -20,12 +20,12 @@ from ops.cli.narrowing import errors_by
 from ops.cli.output import OutputFormat, print_record, say
 from ops.cli.session import database
 from ops.cli.terminal import csv_cell
-from ops.replay.anonymous import mark
+from ops.replay.anonymous import StandIns
 from ops.store.engine import Database
 from ops.store.forgetting import forget_guild, forget_user
 from ops.triage.errors import MAX_ROWS, ErrorFilter, ErrorRecord, list_errors
 
-PERSONAL = ("guild_id", "channel_id", "user_id")
+_PRIVATE = frozenset({"guild_id", "channel_id", "user_id", "turn_id"})
 _COLUMNS = tuple(field.name for field in msgspec.structs.fields(ErrorRecord))
 
 
@@ -53,7 +53,7 @@ def export(
         ExportFormat, typer.Option("--format", help="One JSON object a line, or CSV.")
     ] = ExportFormat.NDJSON,
     anonymise: Annotated[
-        bool, typer.Option(help="Ids of guilds, channels and users as marks of this export.")
+        bool, typer.Option(help="Ids as marks of this export, in texts as other numbers.")
     ] = False,
 ) -> None:
     """Writes every error that matches to stdout, the newest first, with all its facts."""
@@ -73,14 +73,14 @@ def export(
         limit=MAX_ROWS,
     )
     write = _csv_writer() if form is ExportFormat.CSV else _write_line
-    mark_key = secrets.token_bytes(16) if anonymise else None
+    stand_ins = StandIns("", secrets.token_bytes(16)) if anonymise else None
 
     async def run() -> int:
         count = 0
         async with database() as opened:
             async for record in pages(opened, wanted):
                 facts = msgspec.structs.asdict(record)
-                write(facts if mark_key is None else _anonymous(facts, mark_key))
+                write(_anonymous(facts, stand_ins) if stand_ins else facts)
                 count += 1
         return count
 
@@ -139,10 +139,20 @@ def _csv_value(value: object) -> object:
     return csv_cell(text)
 
 
-def _anonymous(facts: dict[str, object], key: bytes) -> dict[str, object]:
+def _anonymous(facts: dict[str, object], stand_ins: StandIns) -> dict[str, object]:
     """The same id has the same mark within an export, and nobody finds the id from it.
 
-    A turn's id is made of a message's, which leads to the channel.
+    A turn's id is made of a message's, which leads to the channel. Ids in texts become other
+    numbers.
     """
-    private = [name for name in (*PERSONAL, "turn_id") if facts[name] is not None]
-    return facts | {name: mark(facts[name], key) for name in private}
+    changed: dict[str, object] = {}
+    for name, value in facts.items():
+        if name in _PRIVATE:
+            changed[name] = None if value is None else stand_ins.mark(value)
+        elif isinstance(value, str):
+            changed[name] = stand_ins.text(value)
+        elif isinstance(value, dict):
+            changed[name] = stand_ins.facts(value)
+        else:
+            changed[name] = value
+    return changed

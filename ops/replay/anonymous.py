@@ -123,7 +123,11 @@ class StandIns:
 
     def turn(self, turn_id: str) -> str:
         """The mark of a turn: its id is made of a message's, which leads to the channel."""
-        return mark(turn_id, self._key)
+        return self.mark(turn_id)
+
+    def mark(self, value: object) -> str:
+        """What stands for a value that nothing counts or compares."""
+        return mark(value, self._key)
 
 
 def mark(value: object, key: bytes) -> str:

@@ -145,6 +145,30 @@ def test_an_anonymous_export_tells_ids_apart_and_names_none(turnfleet: Command):
         assert str(number) not in out
 
 
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_an_anonymous_export_names_no_id_in_its_texts(empty_url: str, tmp_path: Path, form: str):
+    channel, message = 1187001234567890222, 1187001234567890444
+    report = a_report(
+        channel_id=channel,
+        message=f"403 for /channels/{channel}/messages, turn m{message}",
+        stack_trace=f"at <#{channel}>",
+        metadata={"channel": str(channel), "message_id": message, "turn_id": f"m{message}"},
+    )
+
+    async def fill() -> None:
+        database = Database(database_url(empty_url, tmp_path))
+        await upgrade(database)
+        await write_reports(database, [report], datetime.now(UTC))
+        await database.close()
+
+    asyncio.run(fill())
+    turnfleet = Command(tmp_path, {"database_url": empty_url})
+    out = turnfleet("errors", "export", "--anonymise", "--format", form).stdout
+    assert "403 for /channels/1000000000000000001/messages" in out
+    for number in (channel, message):
+        assert str(number) not in out
+
+
 def test_a_person_is_forgotten_and_what_failed_stays(turnfleet: Command):
     assert "4 rows" in turnfleet("errors", "forget", "--user", "1301").stderr
     rows = json.loads(turnfleet("errors", "list", "-o", "json").stdout)

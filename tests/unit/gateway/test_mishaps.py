@@ -1,6 +1,8 @@
 """What a report of an event that tripped over a bug says, and what it does not."""
 
-from gateway.edges.mishaps import event_mishap
+import pytest
+
+from gateway.edges.mishaps import event_mishap, mishap
 from gateway.front import FrontEvent, PlaceGone, Prompt, PromptEdited
 from shared.failures import ErrorReport
 from shared.turns import Front
@@ -13,6 +15,28 @@ def tripped(event: FrontEvent) -> ErrorReport:
         raise ValueError(f"cannot read {WORDS!r}")
     except ValueError as exc:
         return event_mishap(exc, event)
+
+
+ID = "1187001234567890222"
+TOKEN = "aW50ZXJhY3Rpb246" + "Q" * 80
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"channels/{ID}/messages",
+        f"channels/{ID}/messages/{ID}?with=x",
+        f"webhooks/{ID}/{TOKEN}/messages/@original",
+        f"interactions/{ID}/{TOKEN}/callback",
+    ],
+)
+def test_an_address_of_discord_tells_no_id_and_no_token(path: str):
+    error = OSError(f"403: Missing Access for https://discord.com/api/v10/{path}")
+    report = mishap("intake", error)
+    for text in (report.message, str(report.stack_trace)):
+        assert f"/{path.split('/')[0]}/ID/" in text
+        assert ID not in text
+        assert TOKEN not in text
 
 
 def test_a_prompt_is_reported_with_its_place_and_without_its_words():
