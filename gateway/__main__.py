@@ -15,10 +15,12 @@ import uvloop
 from gateway.app import serve
 from shared import at_rest
 from shared.collector import set_apart
+from shared.config import unseen_names
 from shared.configuration.loading import Loaded, load
 from shared.edges.reporter import crash_keeper
 from shared.errors import ConfigError, StoreError
 from shared.logs import start_logs, watch_loop
+from shared.turns import Front
 
 EXIT_CANNOT_START = 2
 
@@ -28,6 +30,8 @@ def main() -> int:
     try:
         loaded = load(os.environ)
         settings = loaded.settings
+        if settings.front == Front.DISCORD and (unseen := unseen_names(settings)) is not None:
+            raise unseen
         at_rest.use(at_rest.keys_of(settings.at_rest_key))
         keep = crash_keeper(settings, f"gateway-{os.getpid()}")
         logs = start_logs("gateway", settings, on_crash=keep)

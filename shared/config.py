@@ -201,7 +201,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     Raises:
         ConfigError: an unknown or unreadable variable; the message says which and what to do.
     """
-    return checked(settings_from(named_settings(environ)))
+    return settings_from(named_settings(environ))
 
 
 def named_settings(environ: Mapping[str, str]) -> dict[str, object]:
@@ -227,7 +227,7 @@ def named_settings(environ: Mapping[str, str]) -> dict[str, object]:
 def settings_from(values: Mapping[str, object]) -> Settings:
     """Settings with these values, all others at their defaults.
 
-    What single values are is checked; what they are together, `checked` says.
+    What single values are is checked; what names that call the bot need, `unseen_names` says.
 
     Raises:
         SettingError: a value is wrong; the message names its variable, and says what to do.
@@ -237,19 +237,19 @@ def settings_from(values: Mapping[str, object]) -> Settings:
     return msgspec.convert(values, Settings, strict=False)
 
 
-def checked(settings: Settings) -> Settings:
-    """The same settings, which fit together.
+def unseen_names(settings: Settings) -> SettingError | None:
+    """What is wrong with names that call the bot and that Discord would not show it.
 
-    Raises:
-        SettingError: they do not.
+    A gateway with that front refuses them, the checks of settings warn: nobody else reads them.
     """
-    if settings.discord_names.strip(" ,") and not settings.discord_reads_all:
-        raise SettingError(
-            "discord_names",
-            "without TURNFLEET_DISCORD_READS_ALL=true Discord shows no message that begins so",
-            "set that, and allow the intent *message content* in the developer portal",
-        )
-    return settings
+    if not settings.discord_names.strip(" ,") or settings.discord_reads_all:
+        return None
+    return SettingError(
+        "discord_names",
+        "without TURNFLEET_DISCORD_READS_ALL=true Discord shows no message that begins so",
+        "set that and allow the intent *message content* in the developer portal, or leave "
+        "TURNFLEET_DISCORD_NAMES out",
+    )
 
 
 def data_dir(settings: Settings) -> Path:

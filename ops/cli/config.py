@@ -18,7 +18,7 @@ from ops.cli.choosing import changed, owner_of
 from ops.cli.exits import Exit
 from ops.cli.output import Output, OutputFormat, print_record, print_records, say
 from ops.cli.session import Fleet, fleet
-from shared.config import PREFIX, Settings, load_settings, named_settings
+from shared.config import PREFIX, Settings, load_settings, named_settings, unseen_names
 from shared.configuration.choices import Choices, Place
 from shared.configuration.loading import FILE_NAME, Loaded, config_path, digest_of, load, read_text
 from shared.configuration.reading import Wrong, read_configuration
@@ -58,7 +58,7 @@ def check(file: File = None) -> None:
     """
     path = _path(file)
     if path is None:
-        load(os.environ)
+        _warn(load(os.environ).settings)
         say(f"There is no {FILE_NAME}; the environment alone is right.")
         return
     found = read_configuration(read_text(path), _shown(path))
@@ -66,7 +66,7 @@ def check(file: File = None) -> None:
         for problem in found.problems:
             typer.echo(str(problem))
         raise typer.Exit(Exit.FOUND)
-    load({**os.environ, f"{PREFIX}CONFIG": str(path)})
+    _warn(load({**os.environ, f"{PREFIX}CONFIG": str(path)}).settings)
     say(f"{_shown(path)} is right.")
 
 
@@ -297,6 +297,12 @@ async def _reload(loaded: Loaded) -> list[dict[str, str]]:
                     await asyncio.sleep(0.2)
         except TimeoutError:
             return late
+
+
+def _warn(settings: Settings) -> None:
+    """Says what only some processes refuse."""
+    if (unseen := unseen_names(settings)) is not None:
+        say(f"Note: a gateway with the Discord front does not start. {unseen}.")
 
 
 def _settings() -> Settings:

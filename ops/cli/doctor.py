@@ -22,7 +22,7 @@ from ops.cli.session import redis_url
 from ops.replay.endpoints import provider_facts
 from ops.store.engine import Database, database_url
 from ops.store.migrate import schema_state
-from shared.config import Settings, data_dir
+from shared.config import Settings, data_dir, unseen_names
 from shared.configuration.loading import load
 from shared.edges.embedded import find_binary
 from shared.edges.records import ProcessRecord, TurnRecords
@@ -93,6 +93,9 @@ async def examine(update: Callable[[str], None] = lambda _name: None) -> list[Fi
     except ConfigError as exc:
         return [*findings, _fail("settings", str(exc), "correct the variable and run this again")]
     findings.append(_ok("settings", f"{len(_given())} set, all understood"))
+    if (unseen := unseen_names(settings)) is not None:
+        what = f"TURNFLEET_DISCORD_NAMES: {unseen.what}; a gateway with that front does not start"
+        findings.append(_warn("settings", what, unseen.deed))
     for name, check in CHECKS:
         update(name)
         findings += await _examined(name, check, settings)

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from shared.config import Settings, checked, named_settings, settings_from
+from shared.config import Settings, named_settings, settings_from
 from shared.configuration.reading import Wrong, read_configuration
 from shared.configuration.schema import Configuration
 from shared.configuration.settling import Basis
@@ -64,7 +64,7 @@ def load(environ: Mapping[str, str]) -> Loaded:
     path = config_path(named)
     if path is None:
         return Loaded(
-            settings=checked(settings_from(named)),
+            settings=settings_from(named),
             from_environment=frozenset(named),
         )
     text = read_text(path)
@@ -72,7 +72,7 @@ def load(environ: Mapping[str, str]) -> Loaded:
     if isinstance(configuration, Wrong):
         raise ConfigError(str(configuration))
     return Loaded(
-        settings=checked(settings_from(_joined(configuration, named))),
+        settings=settings_from(_joined(configuration, named)),
         configuration=configuration,
         path=path,
         digest=digest_of(text),

@@ -1,5 +1,7 @@
 """A setting that is wrong stops every process at its start, and no check calls it right."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import gateway.__main__ as gateway_process
 import worker.__main__ as worker_process
 from ops.cli.exits import Exit
 from shared.config import Settings, load_settings
+from shared.configuration.loading import load
 from shared.errors import SettingError
 from shared.secret_settings import SECRETS
 from tests.support.cli import Command
@@ -30,7 +33,6 @@ WRONG = {
     "one key of two": ("at_rest_key", f"{'3f' * 32},hush", "openssl rand -hex 32"),
     "a public key that is none": ("sealing_key", "foo", "64 hex digits"),
     "a level that is none": ("log_level", "foo", "use DEBUG, INFO"),
-    "names that nobody shows": ("discord_names", "ada", "TURNFLEET_DISCORD_READS_ALL=true"),
     "no depth": ("guild_depth", "0", "use at least 1"),
     "no time": ("turn_deadline_s", "0", "use more than 0"),
     "endless time": ("turn_deadline_s", "inf", "use at most 86400"),
@@ -41,8 +43,8 @@ WRONG = {
 IN_THE_FILE = {
     name: case
     for name, case in WRONG.items()
-    # Secrets and depths do not stand there, a weight is no text, and names are right alone.
-    if case[0] not in {*SECRETS, "guild_depth", "guild_weights", "discord_names"}
+    # Secrets and depths do not stand there, and a weight is no text.
+    if case[0] not in {*SECRETS, "guild_depth", "guild_weights"}
 }
 each_wrong = pytest.mark.parametrize(("name", "value", "deed"), WRONG.values(), ids=WRONG.keys())
 
@@ -106,15 +108,34 @@ def test_the_file_is_refused_where_it_is_wrong(tmp_path: Path, name: str, value:
     assert deed in result.output
 
 
-def test_what_is_right_alone_and_wrong_together_is_refused_in_the_file(tmp_path: Path):
-    file = tmp_path / "turnfleet.toml"
-    file.write_text('[deployment]\ndiscord_names = "ada"\n')
-    command = Command(tmp_path / "data", {})
+@pytest.mark.parametrize("has_file", [True, False])
+def test_names_that_discord_shows_nobody_are_a_warning_of_the_checks(
+    tmp_path: Path, has_file: bool
+):
+    names = {"discord_names": "ada"}
+    if has_file:
+        (tmp_path / "turnfleet.toml").write_text('[deployment]\ndiscord_names = "ada"\n')
+    command = Command(tmp_path / "data", {} if has_file else names)
     result = command("config", "check")
-    assert result.exit_code == Exit.BAD_INPUT
-    assert "TURNFLEET_DISCORD_READS_ALL=true" in result.output
+    assert result.exit_code == Exit.OK
+    assert "a gateway with the Discord front does not start" in " ".join(result.output.split())
+    assert_said(result.output, "discord_names", "set that and allow the intent")
+    rows = json.loads(command("doctor", "-o", "json").stdout)
+    (row,) = [row for row in rows if row["check"] == "settings" and row["verdict"] == "warn"]
+    assert "TURNFLEET_DISCORD_READS_ALL=true" in row["finding"]
     command.environment["TURNFLEET_DISCORD_READS_ALL"] = "true"
-    assert command("config", "check").exit_code == Exit.OK
+    assert "Note" not in command("config", "check").output
+
+
+def test_they_stop_a_gateway_with_that_front_and_no_other_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("TURNFLEET_DISCORD_NAMES", "ada")
+    assert load(os.environ).settings.discord_names == "ada"
+    monkeypatch.setenv("TURNFLEET_FRONT", "discord")
+    assert load(os.environ).settings.discord_names == "ada"
+    assert gateway_process.main() == Exit.BAD_INPUT
+    assert_said(capsys.readouterr().err, "discord_names", "TURNFLEET_DISCORD_READS_ALL=true")
 
 
 def test_every_default_is_right():
