@@ -15,6 +15,7 @@ import msgspec
 import typer
 from redis.asyncio import Redis
 
+from ops.cli.output import say
 from ops.store.engine import Database, database_url
 from shared import at_rest
 from shared.config import Settings, data_dir
@@ -83,16 +84,19 @@ async def fleet(settings: Settings | None = None) -> AsyncIterator[Fleet]:
     keys = Keys(settings.cell, settings.partitions)
     redis = connect(url)
     blocking = connect(url, blocking=True)
+    records = TurnRecords(redis, keys)
     try:
         await server_facts(redis)
         yield Fleet(
             settings=settings,
             keys=keys,
             redis=redis,
-            records=TurnRecords(redis, keys),
+            records=records,
             queue=TurnQueue(redis, keys, settings),
             channel=LocalChannel(blocking, keys),
         )
+        if records.unread:
+            say(f"Turns of another version, not shown: {records.unread}.")
     finally:
         await blocking.aclose()
         await redis.aclose()

@@ -33,7 +33,8 @@ from ops.cli.turn_continue import continue_
 from ops.cli.turn_replay import replay, replays_of
 from ops.replay.turns import Change, FailedFilter, Replays
 from shared.edges.overview import Overview, Place
-from shared.edges.records import TimelineEntry, TurnRecord, story
+from shared.edges.records import TimelineEntry, TurnRecord
+from shared.edges.stories import story
 from shared.failures import FailureCategory
 from shared.segments import TurnFailed
 from shared.turns import Target, TurnState

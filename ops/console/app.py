@@ -19,7 +19,7 @@ from ops.console import acts, failures, live, pages, turns
 from ops.console.access import Access, Gate
 from ops.console.desk import Desk
 from ops.console.render import page
-from shared.errors import StoreError
+from shared.errors import StoreError, WireError
 from shared.redaction import redact
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -57,7 +57,7 @@ def console_app(desk: Desk, access: Access) -> Starlette:
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(Gate, access=access)],
-        exception_handlers={HTTPException: _refused, StoreError: _away},
+        exception_handlers={HTTPException: _refused, StoreError: _away, WireError: _unreadable},
     )
     app.state.desk = desk
     app.state.watchers = live.Watchers()
@@ -81,3 +81,7 @@ async def _refused(request: Request, exc: Exception) -> Response:
 
 async def _away(request: Request, exc: Exception) -> Response:
     return page(request, "refused.html", {"status": 503, "why": redact(str(exc))}, 503)
+
+
+async def _unreadable(request: Request, exc: Exception) -> Response:
+    return page(request, "refused.html", {"status": 501, "why": redact(str(exc))}, 501)

@@ -9,7 +9,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from shared.edges.records import Moment
+from shared.edges.stories import Moment
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
 LINE_WIDTH: Final = 400

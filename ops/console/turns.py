@@ -20,7 +20,8 @@ from ops.replay.turns import Change
 from ops.triage.attempts import attempts_of
 from ops.triage.errors import ErrorFilter, list_errors
 from ops.triage.repairs import Common, steps_for
-from shared.edges.records import TurnRecord, story
+from shared.edges.records import TurnRecord
+from shared.edges.stories import story
 from shared.segments import TurnFailed
 from shared.turns import next_generation
 
@@ -34,7 +35,11 @@ async def turns(request: Request) -> Response:
     wanted = await narrowed(desk.database, turns_wanted(request))
     found = await desk.replays.failed(wanted, ROWS)
     rows = [turn_row(record) for record in reversed(found)]
-    return page(request, "turns.html", {"turns": rows, "is_cut": len(rows) == ROWS})
+    return page(
+        request,
+        "turns.html",
+        {"turns": rows, "is_cut": len(rows) == ROWS, "unread": desk.records.unread},
+    )
 
 
 async def turn(request: Request) -> Response:

@@ -41,7 +41,7 @@ class Reason(StrEnum):
     EXPIRED = "request gone"
     """The record is there, what was asked is not."""
     UNREADABLE = "request unreadable"
-    """This version cannot read what was asked."""
+    """This version cannot read what was asked, or the record."""
     SHOWN = "partly delivered"
     """The channel has seen some of the reply and would see it again (`--allow-partial`)."""
     REFUSED = "refused by the model"
@@ -205,8 +205,12 @@ class Replays:
         self, turn_id: str, change: Change, known: Evidence | None = None
     ) -> Candidate:
         """Whether a turn can be replayed; `known` may speak against it."""
-        record = await self._records.turn(turn_id)
-        seen = Candidate(turn_id=turn_id, new_id=next_generation(turn_id), record=record)
+        seen = Candidate(turn_id=turn_id, new_id=next_generation(turn_id))
+        try:
+            record = await self._records.turn(turn_id)
+        except WireError as exc:
+            return _not(seen, Reason.UNREADABLE, str(exc))
+        seen = msgspec.structs.replace(seen, record=record)
         if record is None:
             return _not(seen, Reason.UNKNOWN, "records of failed turns live for 72 hours")
         obstacle = await self._obstacle(seen, record, change)

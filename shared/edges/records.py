@@ -7,7 +7,7 @@ moves a turn; `shared.edges.queue` does.
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 from redis.asyncio import Redis
@@ -16,13 +16,14 @@ from shared import __version__, lifetimes
 from shared.at_rest import opened, sealed
 from shared.edges.queue import TurnFacts
 from shared.edges.redis import within
-from shared.errors import StoreFull
+from shared.errors import StoreFull, WireError
 from shared.failures import FaultDetails
 from shared.keys import Keys
 from shared.segments import TurnDone, TurnFailed
 from shared.thoughts import KeptThoughts
 from shared.turns import Route, TurnOutcome, TurnRequest, TurnState
 from shared.wire import (
+    UNREADABLE,
     decode_fault_details,
     decode_outcome,
     decode_route,
@@ -43,16 +44,6 @@ class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One move of a turn: `admitted`, `claimed`, `next`, `released`, `crashed`, or an end state."""
 
     at_ms: int
-    word: str
-    attempt: int
-    who: str
-
-
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to a turn, `after_ms` milliseconds after the first such thing."""
-
-    at_ms: int
-    after_ms: int
     word: str
     attempt: int
     who: str
@@ -125,25 +116,6 @@ _shown = msgspec.json.Decoder(_Shown)
 _encode = msgspec.json.Encoder().encode
 
 
-def story(record: TurnRecord, entries: Iterable[TimelineEntry]) -> list[Moment]:
-    """What happened to a turn, in order, the moments that only its worker knows in their places."""
-    lines = [(entry.at_ms, entry.word, entry.attempt, entry.who) for entry in entries]
-    outcome, claimed_ms = record.outcome, record.claimed_ms
-    if outcome is not None and claimed_ms is not None:
-        for word, after_ms in (
-            ("first byte", outcome.first_byte_ms),
-            ("first segment", outcome.first_segment_ms),
-        ):
-            if after_ms is not None:
-                lines.append((claimed_ms + after_ms, word, record.attempt, record.worker_id))
-    lines.sort(key=lambda line: line[0])
-    start_ms = min([record.enqueued_ms, *(line[0] for line in lines)])
-    return [
-        Moment(at_ms=at_ms, after_ms=at_ms - start_ms, word=word, attempt=attempt, who=who)
-        for at_ms, word, attempt, who in lines
-    ]
-
-
 def this_process(process_id: str, role: str, *, started_ms: int, now_ms: int) -> ProcessRecord:
     """The account of the process that asks; a worker adds its own facts."""
     return ProcessRecord(
@@ -163,6 +135,8 @@ class TurnRecords:
     def __init__(self, redis: Redis, keys: Keys) -> None:
         self._redis = redis
         self._keys = keys
+        self.unread = 0
+        """Records that the last listing passed over, since this version cannot read them."""
 
     async def state(self, turn_id: str) -> TurnState | None:
         """Where a turn stands; None when nothing is known of it (any more)."""
@@ -170,7 +144,11 @@ class TurnRecords:
         return TurnState(word.decode()) if word else None
 
     async def turn(self, turn_id: str) -> TurnRecord | None:
-        """The record of a turn."""
+        """The record of a turn.
+
+        Raises:
+            WireError: it cannot be read by this version; a listing passes it over.
+        """
         fields: dict[bytes, bytes] = await within(self._redis.hgetall(self._keys.turn(turn_id)))
         return _record(turn_id, fields) if b"state" in fields else None
 
@@ -193,7 +171,7 @@ class TurnRecords:
     ) -> AsyncIterator[TurnRecord]:
         """Failed and dead turns, the latest first; a caller filters by what the record has."""
         top = "+inf" if until_ms is None else until_ms
-        start = 0
+        start = self.unread = 0
         while True:
             ids: list[bytes] = await within(
                 self._redis.zrevrangebyscore(
@@ -250,6 +228,7 @@ class TurnRecords:
 
     async def running(self) -> list[TurnRecord]:
         """The turns that run now, by the end of their lease."""
+        self.unread = 0
         ids: list[bytes] = await within(self._redis.zrange(self._keys.leases, 0, -1))
         return await self._fetch([tid.decode() for tid in ids])
 
@@ -259,7 +238,7 @@ class TurnRecords:
         Page by page, since each has its whole request: of turns that start meanwhile some may be
         passed over.
         """
-        start = 0
+        start = self.unread = 0
         while True:
             end = start + PAGE_TURNS - 1
             ids: list[bytes] = await within(self._redis.zrange(self._keys.waiting, start, end))
@@ -311,7 +290,7 @@ class TurnRecords:
         payload: bytes | None = await within(self._redis.get(self._keys.thoughts(turn_id)))
         try:
             return None if payload is None else _thoughts.decode(payload)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return None  # of another version
 
     async def may_tell(self, channel_id: int, word: str) -> bool:
@@ -354,14 +333,24 @@ class TurnRecords:
             for turn_id in ids:
                 pipe.hgetall(self._keys.turn(turn_id))
             rows: list[dict[bytes, bytes]] = await within(pipe.execute())
-        return [
-            _record(turn_id, fields)
-            for turn_id, fields in zip(ids, rows, strict=True)
-            if b"state" in fields
-        ]
+        found: list[TurnRecord] = []
+        for turn_id, fields in zip(ids, rows, strict=True):
+            if b"state" in fields:
+                try:
+                    found.append(_record(turn_id, fields))
+                except WireError:
+                    self.unread += 1
+        return found
 
 
 def _record(turn_id: str, fields: dict[bytes, bytes]) -> TurnRecord:
+    try:
+        return _read(turn_id, fields)
+    except (WireError, *UNREADABLE, KeyError, ValueError) as exc:
+        raise WireError(f"this version cannot read the record of turn {turn_id}: {exc}") from exc
+
+
+def _read(turn_id: str, fields: dict[bytes, bytes]) -> TurnRecord:
     event = fields.get(b"event")
     outcome = fields.get(b"outcome")
     ended = decode_turn_event(event) if event else None

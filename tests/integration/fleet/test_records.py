@@ -91,6 +91,31 @@ async def test_an_unreadable_request_is_an_error_of_the_wire(
         await records.request("l1")
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("route", b'{"front":"matrix","channel_id":5,"user_id":1}'),
+        ("event", b'{"type":"turn_paused"}'),
+        ("facts", b"[]"),
+        ("state", b"paused"),
+        ("attempt", b"first"),
+    ],
+)
+async def test_a_record_of_another_version_hides_no_other(
+    queue: TurnQueue, records: TurnRecords, client: Redis, keys: Keys, field: str, value: bytes
+):
+    for n in range(3):
+        await fail(queue, f"l{n}")
+    await within(client.hset(keys.turn("l1"), mapping={field: value}))
+    assert [record.turn_id async for record in records.failed()] == ["l2", "l0"]
+    assert records.unread == 1
+    with pytest.raises(WireError, match="turn l1"):
+        await records.turn("l1")
+    await client.delete(keys.turn("l1"))
+    assert [record.turn_id async for record in records.failed()] == ["l2", "l0"]
+    assert records.unread == 0
+
+
 async def test_the_load_is_what_waits_and_runs(queue: TurnQueue, records: TurnRecords):
     assert (await records.load()).load == 0
     for n in range(3):

@@ -8,7 +8,7 @@ import pytest
 
 from ops.console.drawing import sparkline, timeline
 from ops.console.render import CELL_CHARS, cell, discord, moment, plain, visible
-from shared.edges.records import Moment
+from shared.edges.stories import Moment
 
 HOSTILE = [
     "<script>alert(1)</script>",
