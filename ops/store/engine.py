@@ -7,6 +7,7 @@ exceptions only. `ops` imports it, and nobody else: gateway and worker never loa
 import asyncio
 import contextlib
 import importlib.util
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -228,6 +229,13 @@ def _sqlite(url: URL, read_only: bool) -> AsyncEngine:
         hide_parameters=True,
     )
 
+    def make(*_facts: object) -> None:
+        # Error texts and ids are in it: for its owner alone, and what SQLite makes beside it gets
+        # the same mode. Only a new file is opened here: to close one that stands would end the
+        # locks of this process on it (sqlite.org/howtocorrupt.html, 2.2).
+        with contextlib.suppress(OSError):  # what is wrong, SQLite says in a moment
+            os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
     def prepare(connection: Any, _record: object) -> None:
         # The driver's own implicit transactions begin too late (after DDL, after a read); ours
         # begin where `begin()` stands, and a writer's takes the lock at once.
@@ -240,6 +248,8 @@ def _sqlite(url: URL, read_only: bool) -> AsyncEngine:
     def begin(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
+    if not read_only:
+        event.listen(engine.sync_engine, "do_connect", make)
     event.listen(engine.sync_engine, "connect", prepare)
     event.listen(engine.sync_engine, "begin", begin)
     return engine

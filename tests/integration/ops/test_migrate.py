@@ -1,6 +1,7 @@
 """Migrations: both databases end with the tables that the queries expect."""
 
 import asyncio
+import stat
 from pathlib import Path
 
 import pytest
@@ -82,4 +83,23 @@ async def test_sqlite_is_strict_and_shrinks(tmp_path: Path):
         assert vacuum.scalar_one() == 2
         journal = await connection.execute(text("SELECT journal_mode FROM pragma_journal_mode"))
         assert journal.scalar_one() == "wal"
+    await database.close()
+
+
+async def test_an_sqlite_file_is_read_by_its_owner_alone(tmp_path: Path):
+    file = tmp_path / "s.db"
+    database = Database(database_url(f"sqlite:///{file}", tmp_path))
+    await upgrade(database)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"s.db": 0o600, "s.db-wal": 0o600, "s.db-shm": 0o600}
+    await database.close()
+
+
+async def test_the_mode_of_an_sqlite_file_that_stands_is_its_owners_affair(tmp_path: Path):
+    file = tmp_path / "s.db"
+    file.touch()
+    file.chmod(0o640)
+    database = Database(database_url(f"sqlite:///{file}", tmp_path))
+    await upgrade(database)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
     await database.close()
