@@ -18,7 +18,7 @@ from ops.cli.exits import Exit
 from ops.cli.output import Output, OutputFormat, print_record, say
 from ops.cli.session import database, fleet
 from ops.store.forgotten import Forgotten
-from ops.store.lines import Imported, import_lines
+from ops.store.lines import OLDEST, Imported, import_lines
 from ops.store.migrate import upgrade
 from shared.errors import ConfigError, StoreError
 
@@ -40,7 +40,7 @@ def import_(
             await upgrade(opened)
             for lines in _sources(files):
                 now = datetime.now(UTC)
-                done = await import_lines(opened, lines, now, forgotten=gone)
+                done = await import_lines(opened, lines, now, forgotten=gone, refuse_old=True)
                 total = total.plus(done)
         return total
 
@@ -48,6 +48,9 @@ def import_(
     print_record(msgspec.structs.asdict(total), output)
     if total.bad:
         say(f"{total.bad} lines are no reports, or the database refuses them.")
+    if total.old:
+        say(f"{total.old} lines are older than {OLDEST.days} days: nothing of then is kept.")
+    if total.bad or total.old:
         raise typer.Exit(Exit.FAILED)
 
 

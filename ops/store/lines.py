@@ -7,7 +7,7 @@ often a line is read. `errors import` and the recorder use it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from ops.store.engine import Database
 from ops.store.errors import Record, write_reports
 from ops.store.forgotten import without
 from ops.store.overflow import Overflow
+from ops.store.retention import RULES
 from shared.errors import StoreRejected, WireError
 from shared.failures import ErrorReport
 from shared.logs import fields
@@ -25,8 +26,9 @@ from shared.summaries import TurnSummary
 from shared.wire import UNREADABLE, decode_report, decode_summary, encode_json
 
 BATCH: Final = 200
-OLDEST: Final = timedelta(days=30)
-"""As long as errors are kept: a line that is older than this has a clock that is wrong."""
+OLDEST: Final = max(rule.keep for rule in RULES)
+"""As long as anything is kept: a line that is older than this, or has a clock that is wrong, has no
+time of its own."""
 _HALF_DAY_MS: Final = 43_200_000
 _LOGGED: Final = frozenset({"failure.reported", "failure.expected"})
 
@@ -42,6 +44,8 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     bad: int = 0
     others: int = 0
     """Lines of a log that are about something else."""
+    old: int = 0
+    """Lines that are older than anything is kept."""
 
     def plus(self, more: "Imported") -> "Imported":
         """Both together."""
@@ -50,6 +54,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
             new=self.new + more.new,
             bad=self.bad + more.bad,
             others=self.others + more.others,
+            old=self.old + more.old,
         )
 
 
@@ -94,6 +99,7 @@ async def import_lines(
     now: datetime,
     *,
     forgotten: Collection[str] = (),
+    refuse_old: bool = False,
 ) -> Imported:
     """Stores what lines say. A cancelled call has stored whole batches; again, it goes on.
 
@@ -102,6 +108,7 @@ async def import_lines(
         lines: NDJSON.
         now: for lines whose clock is not credible.
         forgotten: digests of people and guilds who are taken out of them.
+        refuse_old: leaves out what is older than anything is kept; else it is of now.
 
     Raises:
         StoreUnavailable: the database cannot now.
@@ -122,9 +129,10 @@ async def import_lines(
             others += record is None
             if record is not None:
                 records.append(record)
-        new, refused = await _store(database, without(records, forgotten), now)
-        stored = len(records) - refused
-        total = total.plus(Imported(records=stored, new=new, bad=bad + refused, others=others))
+        kept = [one for one in records if not (refuse_old and _is_old(one, now))]
+        new, refused = await _store(database, without(kept, forgotten), now)
+        done = Imported(records=len(kept) - refused, new=new, bad=bad + refused, others=others)
+        total = total.plus(done).plus(Imported(old=len(records) - len(kept)))
         await asyncio.sleep(0)
     return total
 
@@ -161,6 +169,10 @@ def _by_half_day(records: list[Record], now: datetime) -> Iterator[tuple[datetim
         end_ms = (number + 1) * _HALF_DAY_MS
         is_credible = oldest_ms < end_ms < now_ms
         yield (datetime.fromtimestamp(end_ms / 1000, UTC) if is_credible else now), list(part)
+
+
+def _is_old(record: Record, now: datetime) -> bool:
+    return _at_ms(record) < int((now - OLDEST).timestamp() * 1000)
 
 
 def _at_ms(record: Record) -> int:

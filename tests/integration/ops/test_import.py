@@ -66,7 +66,8 @@ def test_each_kind_of_line_is_imported_once(turnfleet: Command, tmp_path: Path):
     for new in (4, 0):
         result = turnfleet("errors", "import", *files, "-o", "json")
         assert result.exit_code == 0, result.stderr
-        assert json.loads(result.stdout) == {"records": 7, "new": new, "bad": 0, "others": 1}
+        told = {"records": 7, "new": new, "bad": 0, "others": 1, "old": 0}
+        assert json.loads(result.stdout) == told
     rows = json.loads(turnfleet("errors", "list", "-o", "json").stdout)
     assert {row["id"] for row in rows} >= {reports[0].id, reports[2].id}
     (cost,) = json.loads(turnfleet("usage", "-o", "json").stdout)
@@ -89,6 +90,22 @@ def test_what_is_days_old_keeps_its_time(turnfleet: Command, tmp_path: Path):
     assert turnfleet("errors", "import", str(path)).exit_code == 0
     (row,) = json.loads(turnfleet("errors", "list", "--since", "7d", "-o", "json").stdout)
     assert row["created_at"][:16] == then.isoformat()[:16]
+
+
+def test_a_collected_log_raises_no_alarm(turnfleet: Command, tmp_path: Path):
+    """A dozen at once would be a spike, if they were of now."""
+    now_ms = time.time_ns() // 1_000_000
+    reports = [
+        a_report(created_ms=now_ms - days * 86_400_000) for days in (35, 85, 401) for _ in range(12)
+    ]
+    path = tmp_path / "old.ndjson"
+    path.write_bytes(b"\n".join(encode_json(one) for one in reports))
+    result = turnfleet("errors", "import", str(path), "-o", "json")
+    assert (result.exit_code, "older than 400 days" in result.stderr) == (Exit.FAILED, True)
+    told = {"records": 24, "new": 24, "bad": 0, "others": 0, "old": 12}
+    assert json.loads(result.stdout) == told
+    assert turnfleet("errors", "spikes").exit_code == 0
+    assert json.loads(turnfleet("errors", "list", "-o", "json").stdout) == []
 
 
 def test_a_file_that_is_not_there_is_said(turnfleet: Command):
