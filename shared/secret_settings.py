@@ -21,8 +21,8 @@ a password there; `ssl_ca_certs` and `ssl_keyfile` name files."""
 _PASSWORD: Final = re.compile(r"(?i)(?:pwd|pass|password|passwd|passphrase)$")
 """Names of which the value is chosen by people, and may be short."""
 MIN_NAMED_CHARS: Final = 8
-"""A shorter value behind another of those names is a mode or a switch. No vendor's key is so short,
-and what is taken for a secret is taken out of every text."""
+"""What is shorter behind the name of a key is a mode or a switch: no vendor's key is so short, and
+what is taken for a secret is taken out of every text."""
 _PLAIN_WORD: Final = re.compile(
     r"(?i)(?:true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|"
     r"anonymous|basic|bearer|digest|negotiate|kerberos|oauth2?|password|passphrase|prompt|stdin|"

@@ -5,7 +5,7 @@ imports it. A check is one function of `CHECKS`.
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -51,8 +51,8 @@ def _deployment(configuration: Configuration) -> Iterator[Finding]:
         path = ("deployment", name)
         if name in SECRETS or secrets_in(name, value):
             # The file is shown, copied, committed, and kept in Redis for `config diff`.
-            deed = f"set TURNFLEET_{name.upper()} in the environment"
-            yield Finding(path=path, what="a secret does not stand here", deed=deed, of_key=True)
+            what, deed = "a secret does not stand here", _elsewhere(name, value)
+            yield Finding(path=path, what=what, deed=deed, of_key=True)
         elif name in ELSEWHERE:
             yield Finding(
                 path=path, what="its place is elsewhere", deed=ELSEWHERE[name], of_key=True
@@ -64,6 +64,16 @@ def _deployment(configuration: Configuration) -> Iterator[Finding]:
                 settings_from({name: value})
             except SettingError as exc:
                 yield Finding(path=path, what=exc.what, deed=exc.deed)
+
+
+def _elsewhere(name: str, value: object) -> str:
+    """Where a secret goes that stands in the file."""
+    variable = f"TURNFLEET_{name.upper()}"
+    form = ", the whole table as JSON" if isinstance(value, Mapping) else ""
+    return (
+        f"take it out, and set {variable} in the environment{form}, "
+        f"or as a file {variable} in TURNFLEET_SECRETS_DIR"
+    )
 
 
 def _routes(configuration: Configuration) -> Iterator[Finding]:

@@ -109,7 +109,10 @@ def test_a_secret_is_not_shown(name: str):
 def test_a_secret_does_not_stand_in_the_file(name: str):
     found = read_configuration(f"[deployment]\n{name} = {as_toml(EXAMPLES[name])}\n")
     assert isinstance(found, Wrong)
+    assert f"deployment.{name}: a secret does not stand here; take it out, and" in str(found)
     assert f"set TURNFLEET_{name.upper()} in the environment" in str(found)
+    assert f"or as a file TURNFLEET_{name.upper()} in TURNFLEET_SECRETS_DIR" in str(found)
+    assert ("the whole table as JSON" in str(found)) == (name == "mcp")
     assert "hush" not in str(found)
 
 
