@@ -99,8 +99,8 @@ def replay(
     were not run again. Running the command again does nothing twice: a turn that is named and was
     replayed says as which. What filters choose is left out while its cause still fails, and where
     its person was answered since. A replay that fails is a failed turn of its own (l7.2), with its
-    own error. Ends with 1 when a turn that was named cannot be replayed, or, with --wait, when a
-    replay failed again.
+    own error. Ends with 1 when a turn that was named cannot be replayed or finds no room,
+    or, with --wait, when a replay failed again.
     """
     if recorded:
         print_recorded(_only(ids), attempt, _change(replace), diff, output)
@@ -275,7 +275,8 @@ def _conclude(rows: list[dict[str, object]], is_named: bool, is_dry: bool) -> No
         unknown = ", ".join(str(r["turn_id"]) for r in rows if r["result"] == Reason.UNKNOWN)
         raise NotFound(f"nothing is known of turn {unknown}")
     failed = {TurnState.FAILED.value, TurnState.DEAD.value}
-    if (is_named and ready < len(rows)) or any(row["result"] in failed for row in rows):
+    is_left = is_named and any(row["result"] in _not_taken() for row in rows)
+    if is_left or any(row["result"] in failed for row in rows):
         raise typer.Exit(Exit.FAILED)
 
 

@@ -219,6 +219,22 @@ def test_the_command_shows_first_then_does_it_once(server: RedisServer, tmp_path
     assert turnfleet("turns", "replay", "m2", "--yes").exit_code == Exit.FAILED
 
 
+def test_a_named_turn_that_finds_no_room_is_told_to_scripts(server: RedisServer, tmp_path: Path):
+    async def prepare() -> None:
+        stage = Stage(server.url, "room")
+        for number in range(1, 4):
+            await stage.end(f"m{number}")
+        await stage.redis.aclose()
+
+    asyncio.run(prepare())
+    settings = {"redis_url": server.url, "cell": "room", "guild_depth": "2"}
+    words = ("turns", "replay", "m1", "m2", "m3", "--rate", "1000/s", "--yes", "-o", "json")
+    done = Command(tmp_path, settings)(*words)
+    results = [row["result"] for row in json.loads(done.stdout)]
+    assert results == ["accepted", "accepted", "guild_full"]
+    assert (done.exit_code, "2 of 3 were replayed" in done.stderr) == (Exit.FAILED, True)
+
+
 def test_a_large_outage_is_replayed_part_by_part_the_oldest_first(
     server: RedisServer, tmp_path: Path
 ):
