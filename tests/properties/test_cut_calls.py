@@ -96,6 +96,13 @@ def test_a_call_that_ends_as_calls_do_runs(provider: str, deltas: list[str]):
     assert state_of(provider, [WIRES[provider](deltas, cut=False)]) is ArgumentState.OK
 
 
+@pytest.mark.parametrize("word", ["COMPLETE", "complete", "TOOL_CALL", "tool_use"])
+def test_a_call_without_arguments_runs_at_every_word_that_ends_one(word: str):
+    call = wire.chat_call("purge", "", index=0, id="c")
+    body = wire.sse(call, wire.chat(finish_reason=word), wire.DONE)
+    assert state_of("custom", [body]) is ArgumentState.OK
+
+
 @pytest.mark.parametrize("finish", ["MAX_TOKENS", "OTHER", "STOP"])
 def test_a_call_of_google_that_came_whole_runs(finish: str):
     part = {"functionCall": {"name": "purge", "args": json.loads(WHOLE)}}

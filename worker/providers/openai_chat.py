@@ -23,15 +23,22 @@ STOP_REASONS = {
     "eos_token": StopReason.STOP,
     "end_turn": StopReason.STOP,
     "stop_sequence": StopReason.STOP,
+    "complete": StopReason.STOP,  # Cohere (API reference, chat v2), as `tool_call`
     "length": StopReason.LENGTH,
     "max_tokens": StopReason.LENGTH,
+    "max_output_tokens": StopReason.LENGTH,  # the Responses API's word, handed on
     "model_length": StopReason.LENGTH,  # Mistral
     "model_context_window_exceeded": StopReason.LENGTH,  # z.ai
     "tool_calls": StopReason.TOOL_USE,
     "function_call": StopReason.TOOL_USE,
     "tool_use": StopReason.TOOL_USE,
+    "tool_call": StopReason.TOOL_USE,
+    "function_calls": StopReason.TOOL_USE,
     "content_filter": StopReason.CONTENT_FILTER,
     "refusal": StopReason.CONTENT_FILTER,
+    "content_filtered": StopReason.CONTENT_FILTER,  # Bedrock (Converse, stopReason), as the next
+    "guardrail_intervened": StopReason.CONTENT_FILTER,
+    "sensitive": StopReason.CONTENT_FILTER,  # z.ai
 }
 FAILURES = {
     "error": "provider reported finish_reason error",

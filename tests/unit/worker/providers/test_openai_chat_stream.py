@@ -236,6 +236,11 @@ def test_usage_is_found_wherever_it_stands(
         ("STOP", StopReason.STOP),
         ("MAX_TOKENS", StopReason.LENGTH),
         ("Tool_Calls", StopReason.TOOL_USE),
+        ("COMPLETE", StopReason.STOP),
+        ("TOOL_CALL", StopReason.TOOL_USE),
+        ("function_calls", StopReason.TOOL_USE),
+        ("max_output_tokens", StopReason.LENGTH),
+        ("guardrail_intervened", StopReason.CONTENT_FILTER),
         ("tired", StopReason.UNKNOWN),
     ],
 )
