@@ -31,6 +31,7 @@ from gateway.edges.metering import MeteredAdmissions, measure_discord
 from gateway.edges.mishaps import event_mishap
 from gateway.edges.neighbours import Neighbours
 from gateway.edges.pace import Pace
+from gateway.edges.speaking import ToldChoices
 from gateway.edges.waiting import Waiting
 from gateway.intake import Intake
 from gateway.inward import Inward
@@ -40,6 +41,7 @@ from gateway.recall import Recall
 from gateway.telling import Regrets, Teller
 from gateway.typist import Typist
 from shared.config import data_dir
+from shared.configuration.choices import ChoicesPort
 from shared.configuration.loading import Loaded
 from shared.edges.choices import ChoicesStore, LiveChoices
 from shared.edges.credentials import CredentialStore
@@ -287,6 +289,9 @@ async def _take(parts: Parts, name: Front) -> None:
     """Takes what comes from a front, until it closes. Cancelled, what is in hand comes again."""
     shared, outward, inward = parts.shared, parts.outward, parts.inward
     front = outward.fronts[name]
+    choices: ChoicesPort = inward.choices
+    if isinstance(front, DiscordFront):
+        choices = ToldChoices(choices, front)
     heed = shared.memory.heeding(parts.departures.heed)
     if name is Front.DISCORD:
         heed = parts.neighbours.telling(heed)
@@ -296,7 +301,7 @@ async def _take(parts: Parts, name: Front) -> None:
         inward.records,
         shared.typist,
         shared.notices,
-        inward.choices,
+        choices,
         inward.pace,
         shared.memory,
         absorb=outward.echoes.absorb,

@@ -274,7 +274,7 @@ class Intake:
 
         None: they left, and it is declined without a word; or the front gives it again later.
         """
-        if prompt.roles is not None or not needs_roles(settled.access):
+        if not needs_roles(settled.access):
             return prompt
         match await self._front.with_roles(prompt):
             case Prompt() as known:

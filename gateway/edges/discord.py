@@ -154,8 +154,14 @@ class DiscordFront:
         """Notes that a prompt was taken; the mark of life may move on."""
         await self._incoming.handled(prompt)
 
+    def note_speak(self, channel_id: int, *, is_always: bool) -> None:
+        """Notes whether every message of a channel is a prompt: then talk there is not dropped."""
+        self._incoming.note_speak(channel_id, is_always=is_always)
+
     async def with_roles(self, prompt: Prompt) -> Prompt | Refused | Unavailable:
         """The prompt with its person's roles, which only the socket brings along."""
+        if self._incoming.keeps(prompt):
+            return Unavailable(reason="after_another")
         found = await self._members.with_roles(prompt)
         if isinstance(found, Unavailable):
             self._incoming.later(prompt, found)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
 import hikari
@@ -19,6 +19,7 @@ import msgspec
 from gateway.addressing import named
 from gateway.edges.discord_backfill import Backfill, Marks, Moved
 from gateway.edges.discord_changes import change_of
+from gateway.edges.discord_histories import READ_AGAIN_S, Fetch, Histories
 from gateway.edges.discord_inbox import MAX_EVENTS, Inbox
 from gateway.edges.discord_places import Places
 from gateway.edges.discord_prompts import echo_of, prompt_of
@@ -37,12 +38,6 @@ gateway begins a new session, which tells it all of them."""
 LARGE_PLACES: Final = 2_000
 KEEP_LARGE_S: Final = 10.0
 """How often so many are written anew, while they change; their session stands still meanwhile."""
-
-READ_AGAIN_S: Final = (1.0, 5.0, 15.0, 60.0, 180.0, 300.0)
-"""When a history is asked for again that could not be read; meanwhile the mark of life stands."""
-
-Fetch = Callable[[Moved], Awaitable[list[hikari.Message] | Unavailable]]
-"""A channel's history after an id; empty where it may not be read."""
 
 
 class _Sight:
@@ -80,10 +75,10 @@ class Incoming:
         self._marks = marks
         self._names = names
         self._bot_id = bot_id
-        self._fetch = fetch
         self._count = 1
         self._sights: dict[int, _Sight] = {}
         self._inbox = Inbox(max_events)
+        self._histories = Histories(self._inbox, fetch, self._missed, self._note)
         self._untaken: dict[int, list[Token]] = {}
         self._tries: dict[int, int] = {}
         self._refused: ConfigError | None = None
@@ -151,18 +146,12 @@ class Incoming:
         Raises:
             ConfigError: Discord ended the connection for good.
         """
+        self._histories.begin()
         while (item := await self._inbox.get()) is not None:
             event, tokens = item
-            if isinstance(event, Moved):
-                rest: Moved | None = event
-                while rest is not None:
-                    prompts, rest = await self._page(rest, tokens)
-                    for prompt in prompts:
-                        yield prompt
-            else:
-                yield event
-                if not isinstance(event, Prompt):
-                    _close(tokens)
+            yield event
+            if not isinstance(event, Prompt):
+                _close(tokens)
         if self._refused is not None:
             raise self._refused
 
@@ -174,13 +163,30 @@ class Incoming:
         self._tries.pop(prompt.message_id, None)
         _close(self._untaken.pop(prompt.message_id, []))
 
+    def note_speak(self, channel_id: int, *, is_always: bool) -> None:
+        """Notes whether every message of a channel is a prompt."""
+        self._inbox.note_speak(channel_id, is_always=is_always)
+
     def later(self, prompt: Prompt, why: Unavailable) -> None:
-        """Gives a prompt again after a while; the mark of life waits for it."""
-        tries = self._tries.get(prompt.message_id, 0)
+        """Gives a prompt again after a while; the mark of life waits for it, as its channel does.
+
+        Where it was tried often enough, the channel goes on without it.
+        """
+        loop, tries = asyncio.get_running_loop(), self._tries.get(prompt.message_id, 0)
         self._tries[prompt.message_id] = tries + 1
         wait_s = max(READ_AGAIN_S[min(tries, len(READ_AGAIN_S) - 1)], why.retry_after_s or 0.0)
-        tokens = self._untaken.pop(prompt.message_id, [])
-        asyncio.get_running_loop().call_later(wait_s, self._put, prompt, tokens)
+        if tries >= len(READ_AGAIN_S):
+            tokens = self._untaken.pop(prompt.message_id, [])
+            loop.call_later(wait_s, self._put, prompt, tokens)
+        elif self._inbox.hold(prompt):
+            loop.call_later(wait_s, self._inbox.release, prompt.channel_id)
+
+    def keeps(self, prompt: Prompt) -> bool:
+        """Whether it takes a prompt back, since an earlier one of the channel comes again first."""
+        is_held = self._inbox.is_held(prompt.channel_id)
+        if is_held:
+            self._inbox.hold(prompt)
+        return is_held
 
     def is_restricted(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> bool:
         """Whether a channel is marked as age-restricted."""
@@ -191,6 +197,7 @@ class Incoming:
         """Ends `events`, after what came before; with an error, when it shall say why."""
         self._refused = self._refused or refused
         self._inbox.end()
+        await self._histories.end()
 
     async def on_ready(self, event: hikari.ShardReadyEvent) -> None:
         """A session began. Direct messages go to the first shard, and no event lists them."""
@@ -252,36 +259,10 @@ class Incoming:
 
     def _put(self, prompt: Prompt, tokens: list[Token]) -> None:
         if self._inbox.put(prompt, *tokens):
-            self._untaken.setdefault(prompt.message_id, []).extend(tokens)
+            self._note(prompt, tokens)
 
-    async def _page(self, moved: Moved, tokens: list[Token]) -> tuple[list[Prompt], Moved | None]:
-        """Reads on in a channel's history: the prompts, and what is left to read after them."""
-        found = await self._fetch(moved)
-        if isinstance(found, Unavailable):
-            if not self._again(moved, tokens, found):
-                _close(tokens)
-            return [], None
-        prompts = self._missed(moved, found)
-        for prompt in prompts:
-            untaken = self._untaken.setdefault(prompt.message_id, [])
-            untaken += [token.again() for token in tokens]
-        rest = moved.rest(len(found), max((int(message.id) for message in found), default=0))
-        if rest is None:
-            _close(tokens)
-        return prompts, rest
-
-    def _again(self, moved: Moved, tokens: list[Token], why: Unavailable) -> bool:
-        """Has a history read later; False where that was tried often enough."""
-        if moved.tries >= len(READ_AGAIN_S):
-            logger.warning(
-                "discord.history_not_read",
-                extra={"channel_id": moved.channel_id, "reason": why.reason},
-            )
-            return False
-        wait_s = max(READ_AGAIN_S[moved.tries], why.retry_after_s or 0.0)
-        later = msgspec.structs.replace(moved, tries=moved.tries + 1)
-        asyncio.get_running_loop().call_later(wait_s, self._inbox.put, later, *tokens)
-        return True
+    def _note(self, prompt: Prompt, tokens: list[Token]) -> None:
+        self._untaken.setdefault(prompt.message_id, []).extend(tokens)
 
     def _missed(self, moved: Moved, found: list[hikari.Message]) -> list[Prompt]:
         plain = [

@@ -166,6 +166,22 @@ async def test_where_the_roles_cannot_be_asked_for_the_prompt_comes_again(discor
     assert house.asked_members == 2
 
 
+async def test_what_came_later_in_a_channel_waits_for_roles_that_cannot_be_asked_for(discord):
+    house = House(discord, ONLY_ALLOWED)
+    discord.world.roles[house.guild_id, ANN] = (ALLOWED,)
+    async with house.gateway():
+        await house.settled()
+    said = [await house.say(f"number {number}") for number in range(3)]
+    discord.faults.add(Fault(method="GET", path="/members/", status=409))
+    async with house.gateway():
+        async with asyncio.timeout(10):
+            while not house.asked_members:
+                await asyncio.sleep(0.01)
+        said.append(await house.say("live, with its roles"))
+        await house.settled()
+    assert list(dict.fromkeys(house.admitted)) == said
+
+
 @pytest.mark.parametrize("access", [None, Access(allow_users=(ANN,))])
 async def test_without_lists_of_roles_nobody_is_asked_for(discord, access):
     house = House(discord, access)

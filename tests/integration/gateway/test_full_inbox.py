@@ -13,6 +13,7 @@ from gateway.edges.channel_memory import ChannelMemory
 from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_connection import DiscordOptions
 from gateway.edges.pace import Pace
+from gateway.edges.speaking import ToldChoices
 from gateway.edges.store import RedisMarks
 from gateway.edges.waiting import Waiting
 from gateway.front import Change, Prompt
@@ -101,7 +102,7 @@ class Flood:
             TurnRecords(self.redis, KEYS),
             typist,
             Notices(TEXTS),
-            LiveChoices(store, lambda: self.loaded),
+            ToldChoices(LiveChoices(store, lambda: self.loaded), front),
             Pace(self.redis, KEYS, lambda: self.loaded),
             ChannelMemory(ChannelHistory(self.redis, KEYS)),
             absorb=lambda _echo: None,
@@ -132,6 +133,7 @@ async def test_nobody_who_called_is_lost_in_what_is_said_while_redis_is_away(
         await ChoicesStore(redis, KEYS).write(Scope.CHANNEL, talk, choices)
         async with flood.running():
             await flood.call(quiet)
+            await flood.say(talk, is_prompt=True)
             await until(lambda: flood.accepted == flood.expected)
             server.kill()
             await flood.say(busy, times=300)
@@ -150,46 +152,48 @@ async def test_nobody_who_called_is_lost_in_what_is_said_while_redis_is_away(
                 while (await flood.marks.alive_ms(0, 1) or 0) < back_ms:
                     await asyncio.sleep(0.02)
         assert "discord.event_dropped" not in caplog.messages
+        reads = sum(f"/{busy}/messages" in call.path for call in discord.calls)
+        assert reads == 2, "a history, and that there is no more of it"
         claimed = await flood.queue.claim("w", 1_000)
         assert len(claimed) == 3, "each channel has one turn at a time"
         waiting = await TurnRecords(redis, KEYS).load()
         assert waiting.load == sum(len(turns) for turns in flood.expected.values())
 
 
-async def test_a_history_that_comes_back_to_a_full_inbox_is_read_when_there_is_room(
+async def test_a_history_that_is_read_late_comes_before_what_was_said_since(
     caplog: pytest.LogCaptureFixture,
 ):
     async with running_discord() as discord:
         guild, ann = discord.world.add_guild(), discord.world.add_user("ann")
         channel, other = (discord.world.add_channel(guild.id).id for _ in range(2))
         missed = await discord.say(channel, ann, discord.mention("anybody there?"))
-        discord.faults.add(Fault(method="GET", path="/messages", status=503))
+        discord.faults.add(Fault(method="GET", path="/messages", status=409))
         marks = MemoryMarks()
         marks.alive = before = int(time.time() * 1000) - 1_000
         options = DiscordOptions(token=discord.token, rest_url=discord.rest_url)
         front = DiscordFront(options, marks, alive_every_s=0.01, max_events=MAX_EVENTS)
-        heard: list[int] = []
+        heard: dict[int, list[int]] = defaultdict(list)
         may_go_on = asyncio.Event()
 
         async def listen() -> None:
             async for event in front.events():
                 assert isinstance(event, Prompt)
-                heard.append(event.message_id)
+                heard[event.channel_id].append(event.message_id)
                 await may_go_on.wait()
                 await front.handled(event)
 
         listening = asyncio.create_task(listen())
         await front.connect()
         await until(lambda: any("/messages" in call.path for call in discord.calls))
-        said = [
-            (await discord.say(other, ann, discord.mention("hello"))).id
-            for _ in range(MAX_EVENTS + 1)
-        ]
+        said: dict[int, list[int]] = {channel: [missed.id], other: []}
+        for place in [other] * (MAX_EVENTS - 5) + [channel] * 10 + [other] * 3:
+            found = await discord.say(place, ann, discord.mention("hello"))
+            said[place].append(found.id)
         await until(lambda: "discord.behind" in caplog.messages)
-        assert (heard, marks.alive) == (said[:1], before)
+        assert (heard, marks.alive) == ({other: said[other][:1]}, before)
         may_go_on.set()
-        await until(lambda: len(heard) == len(said) + 1)
-        assert heard == [*said, missed.id]
+        await until(lambda: sum(map(len, heard.values())) >= sum(map(len, said.values())))
+        assert {place: list(dict.fromkeys(ids)) for place, ids in heard.items()} == said
         await until(lambda: marks.alive != before)
         listening.cancel()
         await asyncio.wait({listening})
