@@ -166,7 +166,7 @@ class Supervisor:
             stdout=asyncio.subprocess.DEVNULL if service.is_quiet else None,
             # A group of its own: Ctrl-C reaches the supervisor alone, which stops in order.
             start_new_session=True,
-            preexec_fn=_leash(os.getpid()),
+            preexec_fn=leash(os.getpid()),
         )
         child.process = process
         self._tell(child, Phase.STARTED, process.pid)
@@ -245,8 +245,15 @@ async def _shielded(stopping: Coroutine[None, None, None]) -> None:
         raise
 
 
-def _leash(parent: int) -> Callable[[], None] | None:
-    """What a child does before it becomes its program: it asks to get SIGTERM when we die."""
+def leash(parent: int) -> Callable[[], None] | None:
+    """What a child does before it becomes its program: it asks to get SIGTERM when we die.
+
+    Args:
+        parent: our process, which starts the child from its main thread: Linux means that one.
+
+    Returns:
+        None elsewhere than on Linux.
+    """
     if sys.platform != "linux":
         return None
     # Looked up before the fork: the child calls one function and nothing that takes a lock.

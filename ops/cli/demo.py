@@ -7,6 +7,7 @@ acts are in `ops.cli.acts`.
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from ops.cli.acts import ACTS, Act, Failure
 from ops.cli.exits import Exit
 from ops.cli.output import progress, say, say_block, say_title
 from ops.cli.session import Fleet, fleet
+from ops.up import leash
 from shared.config import PREFIX
 from shared.errors import TurnfleetError
 
@@ -44,6 +46,8 @@ def demo() -> None:
 
     Ends with 1 when anything differs from what it must be.
     """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     started_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="turnfleet-demo-") as home:
         _settle_in(home)
@@ -54,6 +58,11 @@ def demo() -> None:
                 lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
                 say_block("\n".join(lines[-LOG_LINES:]))
     _end(failures, time.monotonic() - started_s)
+
+
+def _interrupt(*_: object) -> None:
+    """Ends the demonstration as Ctrl-C does: the fleet stops, and its home is removed."""
+    signal.raise_signal(signal.SIGINT)
 
 
 def _settle_in(home: str) -> None:
@@ -72,6 +81,7 @@ def _fleet_process(home: Path) -> Iterator[Path]:
             [sys.executable, "-m", "ops", "up", "--workers", str(WORKERS)],
             stdout=sink,
             stderr=subprocess.STDOUT,
+            preexec_fn=leash(os.getpid()),  # no thread runs here yet
         )
         try:
             yield log

@@ -1,9 +1,12 @@
 """The commands that go on until a signal: recorder and up, in this process."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -19,7 +22,7 @@ from shared.edges.reporter import stream_sender
 from shared.keys import Keys
 from shared.wire import encode_json
 from tests.support.cli import Command
-from tests.support.processes import Turnfleet
+from tests.support.processes import Turnfleet, wait_until
 from tests.support.reports import a_report
 from tests.support.servers import RedisServer, running_server
 
@@ -122,3 +125,33 @@ def test_up_runs_a_fleet_until_ctrl_c():
     assert result.exit_code == 0, result.output
     assert "turnfleet is up" in result.stderr
     assert "turnfleet is down." in result.stderr
+
+
+def processes_of(home: Path) -> list[str]:
+    """The processes of the deployment below a directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(f"TURNFLEET_DATA_DIR={home}/") in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, Exit.INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_a_demo_that_is_ended_leaves_no_fleet(number: signal.Signals, code: int):
+    with tempfile.TemporaryDirectory(prefix="tf-demo-") as name:
+        home = Path(name)
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "ops", "demo"],
+            env={**os.environ, "TMPDIR": name},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(lambda: len(processes_of(home)) >= 6)
+        demo.send_signal(number)
+        assert demo.wait(LIMIT_S) == code
+        wait_until(lambda: not processes_of(home))
+        assert (list(home.glob("turnfleet-demo-*")) == []) == (number is signal.SIGTERM)
