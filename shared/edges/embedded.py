@@ -105,8 +105,8 @@ class EmbeddedServer:
             ) from exc
         try:
             if self._lock_or_join(lock):
-                if self._process is not None:
-                    self._process.wait()  # the lock is free, so it is ending
+                # An old one is ending, since the lock is free, or somebody removed its directory.
+                self.stop()
                 self._launch(lock)
         except OSError as exc:
             raise StoreUnavailable(

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import redis
@@ -202,6 +204,21 @@ def test_a_file_that_cannot_be_written_is_named_and_the_server_starts_when_it_ca
     part.rmdir()
     embedded.start()
     assert embedded.is_alive()
+
+
+def test_a_server_whose_directory_was_removed_is_ended_and_another_one_starts(
+    embedded: EmbeddedServer,
+):
+    assert embedded.pid is not None
+    first = embedded.pid
+    shutil.rmtree(embedded.directory)
+    Path(unquote(embedded.url.removeprefix("unix://").partition("?")[0])).unlink()
+    assert not embedded.is_alive()
+    embedded.start()
+    assert embedded.is_alive()
+    assert embedded.pid != first
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
 
 
 def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path):
