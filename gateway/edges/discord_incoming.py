@@ -182,11 +182,14 @@ class Incoming:
             loop.call_later(wait_s, self._inbox.release, prompt.channel_id)
 
     def keeps(self, prompt: Prompt) -> bool:
-        """Whether it takes a prompt back, since an earlier one of the channel comes again first."""
-        is_held = self._inbox.is_held(prompt.channel_id)
-        if is_held:
+        """Whether it takes a prompt back, since an earlier one of the channel comes again first.
+
+        Only one that came from here: a command is in no history, and must not wait unadmitted.
+        """
+        is_kept = prompt.message_id in self._untaken and self._inbox.is_held(prompt.channel_id)
+        if is_kept:
             self._inbox.hold(prompt)
-        return is_held
+        return is_kept
 
     def is_restricted(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> bool:
         """Whether a channel is marked as age-restricted."""

@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_connection import DiscordOptions
+from gateway.front import Prompt, Unavailable
 from gateway.intake import Intake
 from gateway.notices import Notices
 from gateway.typist import Typist
 from ops.rehearsal.discord.faults import Fault
 from ops.rehearsal.discord.server import FakeDiscord
 from shared.configuration.choices import Access, Settled
+from shared.turns import Front
 from tests.support.channel import ManualClock, MemoryBudget
 from tests.support.discord import MemoryMarks, running_discord
 from tests.support.intake import TARGET, TEXTS, Admissions, Fixed
@@ -180,6 +183,25 @@ async def test_what_came_later_in_a_channel_waits_for_roles_that_cannot_be_asked
         said.append(await house.say("live, with its roles"))
         await house.settled()
     assert list(dict.fromkeys(house.admitted)) == said
+
+
+async def test_a_command_waits_for_nobody_whose_roles_cannot_be_asked_for(discord):
+    """Its channel's history does not have it: a gateway that dies meanwhile would lose it."""
+    house = House(discord, ONLY_ALLOWED)
+    discord.faults.add(Fault(method="GET", path="/members/", status=409))
+    unknown = Prompt(
+        front=Front.DISCORD,
+        message_id=1,
+        channel_id=house.channel_id,
+        guild_id=house.guild_id,
+        user_id=ANN,
+        text="hello",
+        roles=None,
+    )
+    command = msgspec.structs.replace(unknown, message_id=2, turn_id="c2", roles=())
+    async with house.gateway() as front:
+        assert isinstance(await front.with_roles(unknown), Unavailable)
+        assert await front.with_roles(command) == command
 
 
 @pytest.mark.parametrize("access", [None, Access(allow_users=(ANN,))])
