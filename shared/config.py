@@ -205,7 +205,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def named_settings(environ: Mapping[str, str]) -> dict[str, object]:
-    """What the environment sets, by the names of the fields.
+    """What the environment sets, by the names of the fields; an empty variable sets nothing.
 
     Raises:
         ConfigError: an unknown variable, or one that is no JSON.
@@ -220,7 +220,8 @@ def named_settings(environ: Mapping[str, str]) -> dict[str, object]:
             near = difflib.get_close_matches(field, known, n=1)
             hint = f"did you mean {PREFIX}{near[0].upper()}?" if near else "remove it"
             raise ConfigError(f"unknown setting {name}: {hint}")
-        values[field] = _json_or_text(field, text)
+        if text:  # compose files and charts write an empty one for what nobody set
+            values[field] = _json_or_text(field, text)
     return values
 
 

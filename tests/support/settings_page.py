@@ -91,7 +91,8 @@ where it comes from. Names without the prefix, in lower case, are other settings
   (`OPENAI_API_KEY` and others), which are no settings ([security.md](security.md)).
 - **Read by**: *commands* are those of `turnfleet` that are no process of their own, and
   `turnfleet up`, whose processes have its environment.
-- **Written as**: a JSON object where the default is `{{}}`, else plain text; `true` and `false`.
+- **Written as**: a JSON object where the default is `{{}}`, else plain text; `true` and `false`. An
+  empty variable sets nothing.
 
 These must be the same wherever they are read:
 

@@ -9,6 +9,11 @@ def test_without_variables_every_setting_has_its_default():
     assert load_settings({"PATH": "/bin", "HOME": "/root"}) == Settings()
 
 
+def test_an_empty_variable_sets_nothing():
+    fields = (field.name for field in msgspec.structs.fields(Settings))
+    assert load_settings({f"TURNFLEET_{field.upper()}": "" for field in fields}) == Settings()
+
+
 def test_settings_are_read_by_their_type():
     settings = load_settings(
         {
