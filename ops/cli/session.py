@@ -29,6 +29,8 @@ from shared.errors import ConfigError
 from shared.keys import Keys
 
 _SPAN: Final = re.compile(r"(\d{1,6})\s*([smhdw])")
+_LONGEST: Final = timedelta(weeks=5_218)
+"""Calendars end before 999999w."""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -122,4 +124,7 @@ def span(text: str) -> timedelta:
     match = _SPAN.fullmatch(text.strip().lower())
     if match is None:
         raise typer.BadParameter(f"{text!r} is no span of time; write 90s, 15m, 24h or 7d")
-    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+    found = timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+    if found > _LONGEST:
+        raise typer.BadParameter(f"{text!r} is more than a hundred years")
+    return found

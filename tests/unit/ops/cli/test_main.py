@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from ops.cli.exits import Exit, NotFound, exit_code
@@ -121,3 +122,9 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path):
 )
 def test_spans_of_time(text: str, seconds: int):
     assert span(text).total_seconds() == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5", "-5m", "999999w", "5219w"])
+def test_what_is_no_span_of_time_is_said(text: str):
+    with pytest.raises(typer.BadParameter):
+        span(text)
