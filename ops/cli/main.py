@@ -76,7 +76,10 @@ class Nouns(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Runs the command and turns what it raises into a line and an exit code."""
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()  # Python's own at the end would say that the pipe is closed
         except (TurnfleetError, KeyboardInterrupt, ExceptionGroup, OSError) as exc:
             raise typer.Exit(_explain(exc)) from exc
 

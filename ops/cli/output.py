@@ -98,10 +98,16 @@ def say_block(text: str) -> None:
     console().print(Text(plain(text)), soft_wrap=True)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leaves it to `ops.cli.main` that a reader has seen enough: Rich would end with 1."""
+        raise  # noqa: PLE0704 - Rich calls this while it handles the error
+
+
 def console() -> Console:
     """A console on stdout that interprets nothing in what it prints."""
     width = None if sys.stdout.isatty() else WIDE_COLUMNS
-    return Console(width=width, highlight=False, markup=False, emoji=False)
+    return _Console(width=width, highlight=False, markup=False, emoji=False)
 
 
 def _print_table(records: Sequence[Record], columns: Sequence[str]) -> None:

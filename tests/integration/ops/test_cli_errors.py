@@ -5,6 +5,7 @@ import contextlib
 import csv
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -333,6 +334,21 @@ def test_causes_are_merged_by_the_command(tmp_path: Path):
     assert turnfleet("errors", "merge", first[:9], second).exit_code == 0
     (row,) = json.loads(turnfleet("errors", "top", "-o", "json").stdout)
     assert (row["group_hash"], row["errors"]) == (second, 2)
+
+
+@pytest.mark.parametrize("form", ["table", "json", "ndjson", "csv"])
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path, form: str):
+    """As `| true` and `| head` are; a short answer stays in a buffer until the end."""
+    fill(f"sqlite:///{tmp_path}/turnfleet.db", tmp_path, [a_report()])
+    environ = {"PATH": "/usr/bin:/bin", "TURNFLEET_DATA_DIR": str(tmp_path)}
+    words = [sys.executable, "-m", "ops", "errors", "list", "-o", form]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(
+            words, env=environ, cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.fixture
