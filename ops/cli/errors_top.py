@@ -5,7 +5,7 @@ Comes in: a span of time and what is told apart. Goes out: ranked causes, guilds
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
@@ -14,11 +14,13 @@ import typer
 
 from ops.cli.exits import Exit
 from ops.cli.filters import Cause, Containing, Guild, Key, Model, Provider, Since, Worker, given
-from ops.cli.output import Output, OutputFormat, console, print_records
+from ops.cli.output import Output, OutputFormat, console, print_records, say
 from ops.cli.session import database, span
 from ops.triage.causes import Spike, TopBy, TopCause, TopValue, spikes, top_causes, top_values
 from ops.triage.errors import MAX_ROWS, ErrorFilter
 from ops.triage.rates import Rate, RateBy, rates
+from shared.errors import StoreUnavailable
+from shared.redaction import redact
 
 TOP_COLUMNS: Final = (
     "errors",
@@ -38,6 +40,8 @@ SHORT_CHARS: Final = 12
 """Of ids and hashes in tables: enough to name one; `show` takes it."""
 WATCH_S: Final = 5.0
 """Between two looks: the recorder writes each second, and an eye wants to finish reading."""
+
+Found = Sequence[TopCause | TopValue]
 
 
 def top(
@@ -69,7 +73,7 @@ def top(
             "expected failures have neither worker nor text: leave these out, or --all"
         )
 
-    async def ask() -> Sequence[TopCause | TopValue]:
+    async def ask() -> Found:
         wanted = ErrorFilter(
             since=datetime.now(UTC) - span(since),
             cause=cause,
@@ -86,19 +90,33 @@ def top(
                 return await top_values(opened, wanted, by, with_expected=with_expected)
             return await top_causes(opened, wanted, with_expected=with_expected, new_in=new_in)
 
-    async def show() -> None:
-        while True:
-            found = await ask()
-            if watch and output is OutputFormat.TABLE:
-                console().clear()
-            _print_top(found, by, output)
-            if not watch:
-                return
-            sys.stdout.flush()  # a pipe would be given nothing until eight KiB have come together
-            await asyncio.sleep(WATCH_S)
+    def show(found: Found) -> None:
+        if watch and output is OutputFormat.TABLE:
+            console().clear()
+        _print_top(found, by, output)
+        sys.stdout.flush()  # a pipe would be given nothing until eight KiB have come together
+
+    async def run() -> None:
+        show(await ask())
+        if watch:
+            await watching(ask, show)
 
     # One run: between two, Ctrl-C may hit a destructor, where Python swallows it.
-    asyncio.run(show())
+    asyncio.run(run())
+
+
+async def watching(
+    ask: Callable[[], Awaitable[Found]], show: Callable[[Found], None], pause_s: float = WATCH_S
+) -> None:
+    """Looks again and again, until it is cancelled; a database that is away comes back."""
+    while True:
+        await asyncio.sleep(pause_s)
+        try:
+            found = await ask()
+        except StoreUnavailable as exc:
+            say(f"{redact(str(exc))}; trying again.")
+        else:
+            show(found)
 
 
 def spikes_(
@@ -160,7 +178,7 @@ def shortened(facts: dict[str, object], output: OutputFormat) -> dict[str, objec
     return facts
 
 
-def _print_top(found: Sequence[TopCause | TopValue], by: TopBy, output: OutputFormat) -> None:
+def _print_top(found: Found, by: TopBy, output: OutputFormat) -> None:
     rows = [msgspec.structs.asdict(one) for one in found]
     if by is TopBy.CAUSE:
         records = [shortened(row, output) for row in rows]
