@@ -16,6 +16,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ops.console.asking import number_in
+
 COOKIE: Final = "turnfleet"
 MIN_TOKEN_CHARS: Final = 16
 """A token on a network is guessed by machines."""
@@ -83,8 +85,8 @@ class Gate:
         if access.hosts and name not in access.hosts:
             return PlainTextResponse("This console does not answer to that name.", 421)
         is_form = connection.scope["method"] == "POST"
-        length = connection.headers.get("content-length", "" if is_form else "0")
-        if not length.isdecimal() or int(length) > MAX_FORM_BYTES:
+        length = number_in(connection.headers.get("content-length", "" if is_form else "0"))
+        if length is None or length > MAX_FORM_BYTES:
             return PlainTextResponse("Too large.", 413)
         if path.startswith(OPEN_PATHS) or _is_known(access, connection, session):
             return None

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -22,6 +23,14 @@ from ops.console.render import page
 from shared.errors import StoreError, WireError
 from shared.redaction import redact
 
+
+class _Id(IntegerConvertor):
+    """A number of 64 bits at most: of thousands of digits Python makes none."""
+
+    regex = "[0-9]{1,20}"
+
+
+register_url_convertor("id", _Id())
 Handler = Callable[[Request], Awaitable[Response]]
 STATIC = Path(__file__).parent / "static"
 
@@ -45,13 +54,13 @@ def console_app(desk: Desk, access: Access) -> Starlette:
             *_with_twin("/workers", pages.workers),
             *_with_twin("/channels", live.channels),
             Route("/channels/open", live.open_channel),
-            Route("/channels/{channel_id:int}.live", live.watch_channel),
+            Route("/channels/{channel_id:id}.live", live.watch_channel),
             *_with_twin(
-                "/channels/{channel_id:int}",
+                "/channels/{channel_id:id}",
                 live.channel,
-                twin="/channels/{channel_id:int}.json",
+                twin="/channels/{channel_id:id}.json",
             ),
-            Route("/channels/{channel_id:int}", acts.say, methods=["POST"]),
+            Route("/channels/{channel_id:id}", acts.say, methods=["POST"]),
             Route("/login", acts.login, methods=["GET", "POST"]),
             Route("/healthz", _healthy),
             Mount("/static", StaticFiles(directory=STATIC)),

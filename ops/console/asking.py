@@ -18,6 +18,8 @@ from shared.errors import StoreError
 
 ROWS: Final = 50
 SPAN: Final = "24h"
+_DIGITS: Final = 20
+"""Of 64 bits, at most: of thousands Python makes no number."""
 _SPAN: Final = regex.compile(r"(\d{1,4})([mhdw])")
 _UNITS: Final = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -80,6 +82,14 @@ def number(text: str | None) -> int | None:
     """An id."""
     if not text:
         return None
-    if not text.isdecimal() or not 0 < int(text[:20]) < 2**63:
+    found = number_in(text)
+    if not found:
         raise HTTPException(400, "An id is a number.")
+    return found
+
+
+def number_in(text: str) -> int | None:
+    """The number of 63 bits that a text is; None where it is none."""
+    if not text.isdecimal() or len(text) > _DIGITS or int(text) >= 2**63:
+        return None
     return int(text)

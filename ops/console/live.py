@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from ops.console.asking import number_in
 from ops.console.desk import Desk, desk_of
 from ops.console.pages import now_facts
 from ops.console.render import html, page
@@ -74,10 +75,10 @@ async def channel(request: Request) -> Response:
 
 async def open_channel(request: Request) -> Response:
     """From the form with a channel's number to the channel."""
-    number = request.query_params.get("id", "")
-    if not number.isdecimal() or int(number[:20]) >= 2**63:
+    number = number_in(request.query_params.get("id", ""))
+    if number is None:
         raise HTTPException(400, "A channel is a number.")
-    return RedirectResponse(f"/channels/{int(number)}", 303)
+    return RedirectResponse(f"/channels/{number}", 303)
 
 
 async def _channel_facts(request: Request) -> dict[str, Any]:

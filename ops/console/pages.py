@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ops.console.asking import ROWS, otherwise
+from ops.console.asking import ROWS, number_in, otherwise
 from ops.console.desk import Desk, desk_of
 from ops.console.render import page, span
 from ops.console.turns import turn_row
@@ -184,8 +184,8 @@ async def _place(desk: Desk, typed: str) -> str:
         return f"/turns/{quote(text)}"
     if text in set(Cause):
         return f"/causes?{urlencode({'all': 1, 'cause': text})}"
-    if text.isdecimal() and int(text[:20]) < 2**63:
-        return f"/turns?{urlencode({'since': '3d', await _kind_of(desk, int(text)): text})}"
+    if (number := number_in(text)) is not None:
+        return f"/turns?{urlencode({'since': '3d', await _kind_of(desk, number): text})}"
     try:
         error = await find_error(desk.database, text)
         if len(error) == 1:

@@ -383,6 +383,10 @@ async def test_every_answer_has_the_policy_and_foreign_names_get_none(stage: Sta
     [
         ("/turns?since=soon", 400),
         ("/turns?guild=abc", 400),
+        ("/errors?guild=" + "0" * 19 + "1" * 5_000, 400),
+        ("/channels/open?id=" + "0" * 5_000, 400),
+        ("/channels/" + "1" * 5_000, 404),
+        ("/find?q=" + "0" * 5_000, 303),
         ("/turns/l404", 404),
         ("/causes/none", 404),
         ("/errors/none", 404),
