@@ -82,6 +82,10 @@ async def merge(database: Database, part: str, into: str) -> tuple[list[str], li
             await connection.execute(_absorb(new, dict(rows.mappings().one())))
             await connection.execute(delete(error_groups).where(groups.group_hash == old))
             aliases = error_group_aliases.c
+            # A writer that had looked for aliases before may have brought a merged cause back: the
+            # same merge, or the other way round, puts that right.
+            again = aliases.from_hash.in_((old, new))
+            await connection.execute(delete(error_group_aliases).where(again))
             pointing = update(error_group_aliases).where(aliases.to_hash == old)
             await connection.execute(pointing.values(to_hash=new))
             row = {"from_hash": old, "to_hash": new}

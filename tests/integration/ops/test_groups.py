@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from ops.store.causes import merge
 from ops.store.engine import Database
 from ops.store.errors import write_reports
 from ops.store.storms import Storms
-from ops.store.tables import error_groups, error_logs
+from ops.store.tables import error_group_aliases, error_groups, error_logs
 from ops.triage.attempts import turns_of
 from ops.triage.causes import TopBy, facets, hourly, spikes, top_causes, top_values
 from ops.triage.errors import ErrorFilter
@@ -71,6 +71,30 @@ async def test_merged_causes_count_as_one_before_and_after(database: Database):
     assert await groups(database) == {"upstream_error": 12}
     (top,) = await top_causes(database, DAY)
     assert (top.group_hash, top.errors) == (hashes["upstream_error"], 12)
+
+
+@pytest.mark.parametrize("is_back", [False, True], ids=["again", "the other way round"])
+async def test_a_cause_that_came_back_during_its_merge_is_merged_again(
+    database: Database, is_back: bool
+):
+    """A writer that had looked for aliases before the merge stores the old hash after it."""
+    causes = ("invalid_key", "upstream_error")
+    await write_reports(database, [_kind(one) for one in causes], NOW)
+    hashes = {one.error_type: one.group_hash for one in await top_causes(database, DAY)}
+    gone, kept = (hashes[one] for one in causes)
+    await merge(database, gone, kept)
+    async with database.begin() as connection:
+        await connection.execute(delete(error_group_aliases))
+    await write_reports(database, [_kind(causes[0])], NOW)
+    async with database.begin() as connection:
+        alias = {"from_hash": gone, "to_hash": kept}
+        await connection.execute(error_group_aliases.insert(), alias)
+    if is_back:
+        gone, kept = kept, gone
+    assert await merge(database, gone, kept) == ([gone], [kept])
+    await write_reports(database, [_kind(one) for one in causes], NOW)
+    (top,) = await top_causes(database, DAY)
+    assert (top.group_hash, top.errors) == (kept, 5)
 
 
 async def test_a_cause_is_not_merged_into_itself_or_nothing(database: Database):
