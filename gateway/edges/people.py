@@ -39,6 +39,7 @@ from shared.turns import (
     TurnState,
     next_generation,
 )
+from shared.wire import UNREADABLE
 
 ANYBODY: Final = "anybody"
 """In the mark that somebody is being forgotten now; whom a mark names by digest was, lately."""
@@ -67,7 +68,7 @@ class StoredTurns:
 
         The record of one that ended well is gone after minutes; what can go on stays for a day.
         """
-        record = await self._records.turn(turn_id)
+        record = await self._record(turn_id)
         if record is not None:
             return _seen(record)
         try:
@@ -89,7 +90,7 @@ class StoredTurns:
 
     async def retry(self, turn_id: str) -> Again:
         """Runs a failed turn once more, once, however often it is asked."""
-        record = await self._records.turn(turn_id)
+        record = await self._record(turn_id)
         if record is None or record.state not in (TurnState.FAILED, TurnState.DEAD):
             return Again.GONE
         if await self._records.is_blocked(record.route.channel_id):
@@ -125,6 +126,12 @@ class StoredTurns:
                 return Again.ALREADY
             case _:
                 return Again.BUSY
+
+    async def _record(self, turn_id: str) -> TurnRecord | None:
+        try:
+            return await self._records.turn(turn_id)
+        except WireError:
+            return None  # of another version
 
     async def _request(self, turn_id: str) -> TurnRequest | None:
         try:
@@ -185,7 +192,7 @@ class StoredDetails:
         raw: bytes | None = await within(self._redis.get(self._keys.table_source(name)))
         try:
             return None if raw is None else _table(raw)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return None  # of a version that did not say where it was shown
 
     async def keep_subject(self, interaction_id: int, subject: Subject) -> None:

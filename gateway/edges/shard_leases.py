@@ -18,6 +18,7 @@ from shared.edges.scripting import Script
 from shared.keys import Keys
 from shared.lifetimes import SESSION_TTL_MS, SHARD_COUNT_TTL_MS, SHARDS_TTL_MS
 from shared.setting_rules import AUTO, wanted_shards
+from shared.wire import UNREADABLE
 
 logger = logging.getLogger(__name__)
 
@@ -228,6 +229,6 @@ class RedisShards:
             return None
         try:
             session = msgspec.structs.replace(_decode(head), places=_decode_places(places))
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return None  # of another version
         return session if self._now_ms() - session.at_ms < SESSION_TTL_MS else None

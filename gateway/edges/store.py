@@ -32,7 +32,7 @@ from shared.lifetimes import (
 )
 from shared.segments import Envelope
 from shared.turns import ENDS, Route
-from shared.wire import decode_route, encode_json
+from shared.wire import UNREADABLE, decode_route, encode_json
 
 READ_BLOCK_S: Final = 1.0
 """How long a read waits: a stop is noticed within a second."""
@@ -71,7 +71,7 @@ class RedisJournal:
                 head=_head.decode(fields[b"head"]),
                 slots=tuple(_slot.decode(fields[b"%d" % number]) for number in numbers),
             )
-        except (msgspec.DecodeError, ValueError, KeyError) as exc:  # numbers of slots are fields
+        except (*UNREADABLE, ValueError, KeyError) as exc:  # numbers of slots are fields
             what = f"the journal of {turn_id} cannot be read: {exc}"
             raise TornJournal(what, fields[b"head"]) from exc
 
@@ -106,7 +106,7 @@ class RedisJournal:
         found: list[bytes] = await within(self._redis.hvals(self._armed))
         armed: list[Armed] = []
         for row in found:
-            with contextlib.suppress(msgspec.DecodeError):  # of another version: left to the click
+            with contextlib.suppress(*UNREADABLE):  # of another version: left to the click
                 armed.append(_armed_of(row))
         return armed
 

@@ -22,6 +22,7 @@ from shared.failures import ReportCategory
 from shared.i18n import Texts
 from shared.lifetimes import PLACES_TTL_MS
 from shared.turns import ENDS, TurnState
+from shared.wire import UNREADABLE
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ class Waiting:
             is_living = left.gateway and await within(
                 self._redis.exists(self._heartbeat(left.gateway))
             )
-        except (StoreError, msgspec.DecodeError) as exc:
+        except (StoreError, *UNREADABLE) as exc:
             logger.debug("place.not_known", extra={"error": str(exc)})
             return Elsewhere.KEPT
         return Elsewhere.KEPT if is_living else left
@@ -138,7 +139,7 @@ class Waiting:
                 continue
             try:
                 found.append(_left.decode(row))
-            except msgspec.DecodeError as exc:
+            except UNREADABLE as exc:
                 turn_id = name.decode(errors="replace")
                 logger.warning("place.not_read", extra={"turn_id": turn_id, "error": str(exc)})
                 await self._tell(

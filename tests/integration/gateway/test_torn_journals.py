@@ -24,6 +24,7 @@ TORN: dict[str, dict[str, bytes]] = {
     "no text": {"head": b'{"claim":"\xff","writes":9}'},
     "no object": {"head": b"[1]"},
     "no number of writes": {"head": b'{"attempt":1,"writes":null}'},
+    "deeper than anything": {"head": b'{"x":' + b"[" * 100_000},
     "nothing": {"head": b""},
     "a slot that is none": {"head": SEVERAL, "0": b"{"},
     "nothing, and a slot that is none": {"head": b"", "0": b"{"},

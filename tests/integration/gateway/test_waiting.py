@@ -111,12 +111,13 @@ async def test_a_notice_that_cannot_be_read_is_reported_once_and_hides_no_other(
     reporter = MemoryReporter()
     waiting = Waiting(queue, TEXTS, tell=reporter.report)
     await waiting.remember(Left(turn_id="m1", channel_id=9, message_id=10))
-    for name, row in (("m2", "{"), ("m3", '{"turn_id":3}'), ("m4", "")):
+    deep = '{"x":' + "[" * 100_000
+    for name, row in (("m2", "{"), ("m3", '{"turn_id":3}'), ("m4", ""), ("m5", deep)):
         await queue.redis.hset(queue.keys.places, name, row)  # type: ignore[misc]  # redis-py
     found = {is_local: await waiting.left_behind(is_local=is_local) for is_local in (True, False)}
     assert [one.turn_id for one in found[False]] == ["m1"]
     assert found[True] == []
-    assert sorted(str(one.turn_id) for one in reporter.reports) == ["m2", "m3", "m4"]
+    assert sorted(str(one.turn_id) for one in reporter.reports) == ["m2", "m3", "m4", "m5"]
     assert {one.stage for one in reporter.reports} == {"places"}
 
 
