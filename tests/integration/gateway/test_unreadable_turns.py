@@ -1,15 +1,15 @@
 """Buttons and commands for a turn whose record is of another version: it counts as gone."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
+from redis.asyncio import Redis
 
 from gateway.asks import Again
 from gateway.edges.people import StoredTurns
 from shared.config import Settings
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
-from shared.edges.redis import connect
 from shared.keys import Keys
 from tests.support.servers import RedisServer, running_server
 from tests.support.turns import turn
@@ -26,22 +26,15 @@ def server() -> Iterator[RedisServer]:
         yield running
 
 
-@pytest.fixture
-async def queue(server: RedisServer) -> AsyncIterator[TurnQueue]:
-    redis = connect(server.url)
-    await redis.flushall()
-    yield TurnQueue(redis, Keys(), Settings())
-    await redis.aclose()
-
-
 @pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
-async def test_it_is_neither_seen_nor_asked_again_and_hides_no_other(queue: TurnQueue, route: str):
-    turns = StoredTurns(queue, TurnRecords(queue.redis, queue.keys))
+async def test_it_is_neither_seen_nor_asked_again_and_hides_no_other(redis: Redis, route: str):
+    queue = TurnQueue(redis, Keys(), Settings())
+    turns = StoredTurns(queue, TurnRecords(redis, queue.keys))
     for name in ("l1", "l2"):
         await queue.admit(turn(name))
-    await queue.redis.hset(queue.keys.turn("l1"), "route", route)  # type: ignore[misc]  # redis-py
+    await redis.hset(queue.keys.turn("l1"), "route", route)  # type: ignore[misc]  # redis-py
     assert await turns.look("l1") is None
     assert await turns.retry("l1") is Again.GONE
     key = queue.keys.recent_turns(turn("l2").route.channel_id)
-    await queue.redis.lpush(key, "l1", "l2")  # type: ignore[misc]  # redis-py
+    await redis.lpush(key, "l1", "l2")  # type: ignore[misc]  # redis-py
     assert [seen.turn_id for seen in await turns.recent(turn("l2").route.channel_id)] == ["l2"]
