@@ -29,6 +29,8 @@ MAX_BYTES: Final = 64 * 1024
 def with_files(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment, with every secret that a file holds. What is set as well, wins.
 
+    An empty variable sets nothing, and names neither a file nor a directory.
+
     Raises:
         ConfigError: a file or the directory cannot be read.
     """
@@ -37,10 +39,10 @@ def with_files(environ: Mapping[str, str]) -> dict[str, str]:
     for name, text in environ.items():
         wanted = name.removesuffix(SUFFIX)
         if name == DIRECTORY:
-            found |= _of_directory(Path(text))
+            found |= _of_directory(Path(text)) if text else {}
         elif wanted != name and _is_secret(wanted):
-            found[wanted] = _content(name, Path(text))
-        else:
+            found |= {wanted: _content(name, Path(text))} if text else {}
+        elif text or not _is_secret(name):
             given[name] = text
     return {name: text for name, text in found.items() if text} | given
 

@@ -83,3 +83,16 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | No
     with pytest.raises(ConfigError, match=message) as caught:
         with_files({"TURNFLEET_DISCORD_TOKEN_FILE": str(path)})
     assert "TURNFLEET_DISCORD_TOKEN_FILE" in str(caught.value)
+
+
+def test_an_empty_variable_hides_no_file_and_names_none(tmp_path: Path):
+    (tmp_path / "OPENAI_API_KEY").write_text("of the directory")
+    environ = {
+        "TURNFLEET_SECRETS_DIR": str(tmp_path),
+        "OPENAI_API_KEY": "",
+        "OPENAI_API_KEY_FILE": "",
+        "TURNFLEET_DISCORD_TOKEN": "",
+        "TURNFLEET_DISCORD_TOKEN_FILE": "",
+    }
+    assert with_files(environ) == {"OPENAI_API_KEY": "of the directory"}
+    assert with_files({"TURNFLEET_SECRETS_DIR": ""}) == {}
