@@ -20,9 +20,13 @@ _PARAMETER: Final = re.compile(
 a password there; `ssl_ca_certs` and `ssl_keyfile` name files."""
 _PASSWORD: Final = re.compile(r"(?i)(?:pwd|pass|password|passwd|passphrase)$")
 """Names of which the value is chosen by people, and may be short."""
-MIN_NAMED_CHARS: Final = 8
-"""What is shorter behind the name of a key is a mode or a switch: no vendor's key is so short, and
-what is taken for a secret is taken out of every text."""
+_MODE: Final = re.compile(r"(?i)auth$")
+"""Names of which the value is as often a way to show who one is as a key."""
+MIN_NAMED_CHARS: Final = 4
+"""Shorter than this, a secret would blank out ordinary text."""
+MIN_MODE_CHARS: Final = 8
+"""What is shorter behind the name of a mode is one: no vendor's key is so short, and what is taken
+for a secret is taken out of every text."""
 _PLAIN_WORD: Final = re.compile(
     r"(?i)(?:true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|"
     r"anonymous|basic|bearer|digest|negotiate|kerberos|oauth2?|password|passphrase|prompt|stdin|"
@@ -96,7 +100,8 @@ def _named(name: str, value: str) -> Iterator[str]:
     """The value that stands behind a name, where the two together are a secret."""
     if not _PARAMETER.search(name) or _PLAIN_WORD.fullmatch(value):
         return
-    if len(value) >= MIN_NAMED_CHARS or _PASSWORD.search(name):
+    least = MIN_MODE_CHARS if _MODE.search(name) else MIN_NAMED_CHARS
+    if len(value) >= least or _PASSWORD.search(name):
         yield value
 
 
