@@ -40,7 +40,8 @@ from shared.summaries import TurnSummary
 T = TypeVar("T", ErrorReport, TurnSummary)
 R = TypeVar("R")
 Record = ErrorReport | TurnSummary
-_VERSION: Final = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)")
+_VERSION: Final = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)(?=$|[-+_]|\.?(?:rc|dev|post|[ab]\d))")
+"""A commit may begin with digits, too: behind a version's numbers stands its end, or a stage."""
 
 
 async def write_reports(database: Database, records: Sequence[Record], received: datetime) -> int:

@@ -132,6 +132,8 @@ async def test_a_resolved_cause_that_comes_again_has_regressed(
         pytest.param("1.1", "1.2", "1.0", "resolved", id="a_still_older_worker"),
         pytest.param("1.9", "1.10", "1.9", "resolved", id="ten_is_more_than_nine"),
         pytest.param("1.1", "1.2", "1.3", "open", id="a_newer_one"),
+        pytest.param("0.1.0", "7158e83", "0.2.0", "open", id="a_commit_is_no_number"),
+        pytest.param("1.2rc1", "1.2", "1.2.post1", "open", id="stages"),
         pytest.param("blue", "green", "blue", "resolved", id="names_without_order"),
         pytest.param("blue", "green", "green", "open", id="the_name_of_the_cure"),
         pytest.param("green", "green", "green", "open", id="the_name_that_was_seen_last"),
