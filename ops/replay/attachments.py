@@ -16,6 +16,7 @@ from shared import __version__
 from shared.config import Settings
 from shared.logs import fields
 from shared.turns import Front, TurnRequest
+from shared.wire import UNREADABLE
 
 ASK_S: Final = 10.0
 """A replay is paced anyway; it need not wait long for a picture."""
@@ -58,7 +59,7 @@ async def _addresses(client: httpx.AsyncClient, channel_id: int, message_id: int
         answer = await client.get(f"/channels/{channel_id}/messages/{message_id}")
         answer.raise_for_status()
         found = msgspec.json.decode(answer.content, type=_Message)
-    except (httpx.HTTPError, msgspec.DecodeError) as exc:
+    except (httpx.HTTPError, *UNREADABLE) as exc:
         log.info("attachments.not_refreshed", extra=fields(reason=type(exc).__name__))
         return {}
     return {int(one.id): one.url for one in found.attachments}

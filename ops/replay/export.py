@@ -24,7 +24,7 @@ from shared.recording import Carried, Recording, read_recording
 from shared.redaction import MAX_TEXT_CHARS, redact, redact_value
 from shared.secrets import Secret
 from shared.turns import Front, Target, TurnOutcome
-from shared.wire import decode_turn_request
+from shared.wire import UNREADABLE, decode_turn_request
 
 FACTS: Final = "turn.json"
 FORMAT: Final = 1
@@ -190,7 +190,7 @@ def _reading(folder: Path) -> Iterator[None]:
         yield
     except OSError as exc:
         raise ConfigError(f"{folder} has no recorded attempt: {exc.strerror}") from exc
-    except (msgspec.DecodeError, WireError) as exc:
+    except (*UNREADABLE, WireError) as exc:
         raise ConfigError(f"{folder / FACTS} is no export of a turn: {exc}") from exc
 
 

@@ -20,6 +20,7 @@ from shared.messages import (
     ThinkingBlock,
     ToolCallBlock,
 )
+from shared.wire import UNREADABLE
 from worker.providers.bodies import (
     PLACEHOLDER,
     Json,
@@ -186,7 +187,7 @@ def _reasoning(block: ThinkingBlock) -> list[Json]:
     """The encrypted item; reasoning that came another way cannot go back here."""
     try:
         signature = _signature.decode(block.thinking_signature or "")
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return []
     summary = [{"type": "summary_text", "text": block.thinking}] if block.thinking else []
     return [

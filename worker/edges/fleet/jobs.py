@@ -10,6 +10,7 @@ from arq.connections import ArqRedis
 from redis.asyncio import Redis
 
 from shared.errors import ConfigError
+from shared.wire import UNREADABLE
 
 
 def _plain(value: object) -> object:
@@ -60,5 +61,5 @@ def reason_of(result: bytes | None) -> str:
         return "arq gave the job up"
     try:
         return str(decode_job(result).get("r"))
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return "arq gave the job up, and left an unreadable reason"
