@@ -56,7 +56,8 @@ CHANGED: Final[Mapping[type[msgspec.Struct], tuple[str, ...]]] = MappingProxyTyp
 
 _ID = re.compile(
     r"(?<=<@)\d{1,20}(?=>)|(?<=<@!)\d{1,20}(?=>)|(?<=:)\d{1,20}(?=>)"
-    r"|(?<![0-9a-f.])\d{15,20}(?![0-9a-f])"
+    r"|(?<![0-9A-Za-z])(?P<hash>[0-9a-f]{24,})(?![0-9A-Za-z])"
+    r"|(?<!\d)(?<!\d\.)\d{15,20}(?!\d)"
 )
 """Mentions, emoji, and numbers as long as Discord's ids; no part of a hash or of a fraction."""
 
@@ -105,7 +106,10 @@ class StandIns:
 
     def text(self, text: str) -> str:
         """A text with other numbers for the ids in it."""
-        return _ID.sub(lambda found: str(self.number(int(found[0]))), text)
+        return _ID.sub(self._other, text)
+
+    def _other(self, found: re.Match[str]) -> str:
+        return found[0] if found["hash"] else str(self.number(int(found[0])))
 
     def facts(self, facts: dict[str, object]) -> dict[str, object]:
         """The same for what is JSON, ids of turns in it as marks."""
