@@ -32,6 +32,8 @@ MAX_ALWAYS: Final = 10_000
 
 Item = tuple[FrontEvent, list[Token]]
 Entry = tuple[FrontEvent | Moved, list[Token]]
+Said = Prompt | PromptEdited | PromptsDeleted
+"""What keeps its order within a channel: no deletion may come before what it deletes."""
 
 
 class Inbox:
@@ -84,7 +86,7 @@ class Inbox:
             return False
         is_talk = isinstance(event, Prompt) and not is_addressed(event)
         if self._size < (self._overheard if is_talk else self._limit):
-            late = self._late.get(event.channel_id) if isinstance(event, Prompt) else None
+            late = self._late.get(event.channel_id) if isinstance(event, Said) else None
             self._size += 1
             if late is None:
                 self._ready.append((event, list(tokens)))
@@ -183,7 +185,7 @@ class Inbox:
             if self._due and len(self._ready) < self._overheard:
                 self._has_reads.set()
             event = item[0]
-            if isinstance(event, Prompt | PromptEdited | PromptsDeleted):
+            if isinstance(event, Said):
                 held = self._held.get(event.channel_id)
                 if held is not None:
                     held.append(item)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.edges.discord_backfill import MAX_MESSAGES, Moved
 from gateway.edges.discord_inbox import MAX_ALWAYS, Inbox
 from gateway.edges.discord_shard import Ledger, Token
-from gateway.front import Echo, FrontEvent, PlaceGone, Prompt
+from gateway.front import Echo, FrontEvent, PlaceGone, Prompt, PromptEdited, PromptsDeleted
 from shared.turns import Front
 
 GUILD = 3
@@ -226,6 +226,22 @@ async def test_what_comes_while_a_history_waits_to_be_read_again_comes_after_it(
     assert shard.taken == shard.said
     shard.handle()
     assert shard.ledger.is_clear
+
+
+async def test_edits_and_deletions_do_not_overtake_their_prompt_where_a_history_is_read():
+    shard = Shard(10)
+    shard.hear(Moved(7, GUILD, after=0))
+    said: list[FrontEvent | Moved] = [
+        prompt(1, calls=True),
+        PromptEdited(channel_id=7, turn_id="m1", text="other"),
+        PromptsDeleted(channel_id=7, turn_ids=("m1",)),
+    ]
+    shard.hear(*said)
+    await shard.inbox.next_history()
+    assert await shard.take_some() == 0
+    shard.inbox.found(7, [])
+    await shard.take_all()
+    assert shard.events == said
 
 
 async def test_what_waits_behind_a_history_counts_where_there_is_no_room():
