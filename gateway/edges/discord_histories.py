@@ -3,8 +3,8 @@
 Comes in: histories that an inbox gives out. Goes out: to the inbox, the prompts that are found.
 `gateway.edges.discord_incoming` has one.
 
-A history that cannot be read keeps its place: what is said in its channel meanwhile waits behind
-it, until it is read, or was tried often enough.
+A history that cannot be read keeps its place until the second try: what is said in its channel
+meanwhile waits behind it. Between later tries nothing does, and what they find comes late.
 """
 
 import asyncio
@@ -105,8 +105,9 @@ class Histories:
             _close(tokens)
             self._inbox.found(channel_id, [])
             return
-        self._inbox.again(msgspec.structs.replace(moved, tries=tries + 1))
         wait_s = max(READ_AGAIN_S[tries], why.retry_after_s or 0.0)
+        moved = msgspec.structs.replace(moved, tries=tries + 1)
+        self._inbox.again(moved, is_passed=wait_s > READ_AGAIN_S[0])
         asyncio.get_running_loop().call_later(wait_s, self._inbox.read, channel_id)
 
 

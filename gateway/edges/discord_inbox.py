@@ -40,8 +40,9 @@ class Inbox:
     """Events in order, and the channels that are late.
 
     A channel is late from when its history must be read until that is done: what comes there
-    meanwhile waits behind it. Of a history a kilobyte is kept, from where to where it must be read:
-    that grows with the channels that a gateway hears, not with what is said in them.
+    meanwhile waits behind it, unless it is passed. Of a history a kilobyte is kept, from where to
+    where it must be read: that grows with the channels that a gateway hears, not with what is said
+    in them.
 
     Args:
         limit: how many events it takes from shards. What histories bring comes on top, less than
@@ -59,6 +60,8 @@ class Inbox:
         """Late channels whose first history may be read."""
         self._reading: set[int] = set()
         """Those whose first history is read, or waits until it is tried again."""
+        self._passed: set[int] = set()
+        """Late channels where nothing waits behind a history until it is read again."""
         self._held: dict[int, deque[Item]] = {}
         """Channels whose first prompt waits for a time: nothing of them is given out before."""
         self._always: OrderedDict[int, None] = OrderedDict()
@@ -88,7 +91,7 @@ class Inbox:
         if self._size < (self._overheard if is_talk else self._limit):
             late = self._late.get(event.channel_id) if isinstance(event, Said) else None
             self._size += 1
-            if late is None:
+            if late is None or event.channel_id in self._passed:
                 self._ready.append((event, list(tokens)))
                 self._has_events.set()
             else:
@@ -124,6 +127,7 @@ class Inbox:
             await self._has_reads.wait()
         channel_id = self._due.popleft()
         self._reading.add(channel_id)
+        self._passed.discard(channel_id)  # what is deleted now may be among what is found
         moved, tokens = self._late[channel_id][0]
         return cast("Moved", moved), tokens  # a history stands first in what is late
 
@@ -145,10 +149,20 @@ class Inbox:
             self._reading.discard(channel_id)
             del self._late[channel_id]
 
-    def again(self, moved: Moved) -> None:
-        """The history that was given out is read later: `read` says when."""
+    def again(self, moved: Moved, *, is_passed: bool = False) -> None:
+        """The history that was given out is read later: `read` says when.
+
+        Passed, what waits behind it is given out, and so is what comes until it is read again.
+        """
         late = self._late[moved.channel_id]
         late[0] = (moved, late[0][1])
+        if is_passed:
+            self._passed.add(moved.channel_id)
+            self._ready += [item for entry in late if (item := _event_of(entry)) is not None]
+            self._late[moved.channel_id] = deque(
+                entry for entry in late if isinstance(entry[0], Moved)
+            )
+            self._has_events.set()
 
     def read(self, channel_id: int) -> None:
         """The first history of a channel may be read now."""

@@ -104,6 +104,29 @@ async def test_a_history_that_cannot_be_read_is_tried_again_in_its_place(
     assert "what somebody said" not in caplog.text
 
 
+@pytest.mark.parametrize("retry_after_s", [None, 60.0], ids=["two tries", "a long wait"])
+async def test_nobody_waits_long_for_a_history_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, retry_after_s: float | None
+):
+    monkeypatch.setattr("gateway.edges.discord_histories.READ_AGAIN_S", (0.0, 60.0))
+    asked: list[int] = []
+
+    async def fetch(moved: Moved) -> Page:
+        asked.append(moved.tries)
+        return Unavailable(reason="server_error", retry_after_s=retry_after_s)
+
+    reading = Reading(fetch)
+    reading.inbox.put(MOVED, reading.ledger.open())
+    reading.inbox.put(prompt(3))
+    reading.inbox.put(prompt(4))
+    async with reading.running():
+        assert [await reading.next(), await reading.next()] == [3, 4]
+        reading.inbox.put(prompt(5))
+        assert await reading.next() == 5
+    assert asked == ([0, 1] if retry_after_s is None else [0])
+    assert not reading.ledger.is_clear, "it is tried again"
+
+
 async def test_a_few_are_read_at_once_and_what_is_not_read_holds_the_marks():
     asked: list[int] = []
 

@@ -244,6 +244,26 @@ async def test_edits_and_deletions_do_not_overtake_their_prompt_where_a_history_
     assert shard.events == said
 
 
+async def test_what_is_deleted_while_a_history_is_read_that_was_passed_comes_after_it():
+    shard = Shard(4)
+    shard.hear(Moved(7, GUILD, after=0, until=9))
+    shard.hear(*[prompt(number, calls=True) for number in range(10, 16)])
+    moved, _ = await shard.inbox.next_history()
+    shard.inbox.again(moved, is_passed=True)
+    assert await shard.take_some() == 4
+    shard.hear(prompt(17, calls=True))
+    assert await shard.take_some() == 1
+    assert shard.taken == {7: [10, 11, 12, 13, 17]}
+    shard.inbox.read(7)
+    assert (await shard.inbox.next_history())[0] == moved
+    shard.hear(PromptsDeleted(channel_id=7, turn_ids=("m9",)))
+    assert await shard.take_some() == 0
+    shard.inbox.found(7, [prompt(9)])
+    await shard.take_all()
+    assert shard.taken == {7: [10, 11, 12, 13, 17, 9, 14, 15]}
+    assert isinstance(shard.events[-1], PromptsDeleted)
+
+
 async def test_what_waits_behind_a_history_counts_where_there_is_no_room():
     shard = Shard(10)
     shard.hear(Moved(7, GUILD, after=0))
