@@ -64,6 +64,7 @@ class Inbox:
         """Late channels where nothing waits behind a history until it is read again."""
         self._held: dict[int, deque[Item]] = {}
         """Channels whose first prompt waits for a time: nothing of them is given out before."""
+        self._held_size = 0
         self._always: OrderedDict[int, None] = OrderedDict()
         self._dropped: int | None = None
         """How many events since it was full; None while there is room."""
@@ -122,7 +123,7 @@ class Inbox:
 
         Cancelled, nothing is taken.
         """
-        while not self._due or len(self._ready) >= self._overheard:
+        while not self._due or not self._has_room_to_read:
             self._has_reads.clear()
             await self._has_reads.wait()
         channel_id = self._due.popleft()
@@ -177,6 +178,7 @@ class Inbox:
         later = (at for at, (other, _) in enumerate(held) if _is_said_after(other, prompt))
         held.insert(next(later, len(held)), (prompt, []))
         self._size += 1
+        self._held_size += 1
         return not is_held
 
     def is_held(self, channel_id: int) -> bool:
@@ -185,7 +187,9 @@ class Inbox:
 
     def release(self, channel_id: int) -> None:
         """Gives a channel out again: what was held comes before what came since."""
-        self._ready.extendleft(reversed(self._held.pop(channel_id, deque())))
+        held = self._held.pop(channel_id, deque())
+        self._held_size -= len(held)
+        self._ready.extendleft(reversed(held))
         self._has_events.set()
 
     def end(self) -> None:
@@ -193,18 +197,23 @@ class Inbox:
         self._is_ended = True
         self._has_events.set()
 
+    @property
+    def _has_room_to_read(self) -> bool:
+        return len(self._ready) + self._held_size < self._overheard
+
     def _next(self) -> Item | None:
         while self._ready:
             item = self._ready.popleft()
-            if self._due and len(self._ready) < self._overheard:
-                self._has_reads.set()
             event = item[0]
             if isinstance(event, Said):
                 held = self._held.get(event.channel_id)
                 if held is not None:
                     held.append(item)
+                    self._held_size += 1
                     continue
             self._size -= 1
+            if self._due and self._has_room_to_read:
+                self._has_reads.set()
             self._find_room()
             return item
         return None

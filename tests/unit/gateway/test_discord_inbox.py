@@ -294,6 +294,29 @@ async def test_a_channel_that_is_held_goes_on_in_order():
     assert not shard.inbox.is_held(7)
 
 
+async def test_no_history_is_read_while_held_channels_fill_the_inbox():
+    shard = Shard(10)
+    for channel in range(1, 6):
+        shard.hear(Moved(channel, GUILD, after=0))
+        shard.said[channel] += range(channel * 100, channel * 100 + 20)
+    await shard.read()
+    assert await shard.take_some(1) == 1
+    first = shard.events[0]
+    assert isinstance(first, Prompt)
+    assert shard.inbox.hold(first)
+    assert await shard.take_some() == 0, "all of them are held"
+    reading = asyncio.create_task(shard.read())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [moved.channel_id for moved in shard.histories] == [1]
+    shard.taken.clear()
+    shard.inbox.release(1)
+    assert await shard.take_some() >= 20
+    await reading
+    await shard.take_all()
+    assert shard.taken == shard.said
+
+
 @pytest.mark.parametrize(
     "event",
     [prompt(11, text=" "), Echo(nonce="n", channel_id=7, message_id=9), PlaceGone(guild_id=GUILD)],
