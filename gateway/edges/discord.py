@@ -280,6 +280,7 @@ class DiscordFront:
             keeper.cancel()
         if keepers:
             await asyncio.wait(keepers)
+        await self._incoming.leave()
         await self._connection.leave()
 
     async def close(self) -> None:

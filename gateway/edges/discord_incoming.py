@@ -196,6 +196,10 @@ class Incoming:
         places = self._places(guild_id)
         return places is not None and places.is_restricted(channel_id, parent_id)
 
+    async def leave(self) -> None:
+        """Reads no history any more: whoever has our shards next reads it. Safe to call twice."""
+        await self._histories.end()
+
     async def end(self, refused: ConfigError | None = None) -> None:
         """Ends `events`, after what came before; with an error, when it shall say why."""
         self._refused = self._refused or refused

@@ -8,12 +8,15 @@ import hikari
 import msgspec
 import pytest
 
+from gateway.edges.discord import DiscordFront
 from gateway.edges.discord_backfill import Moved
+from gateway.edges.discord_connection import DiscordOptions
 from gateway.edges.discord_histories import READ_AGAIN_S, READS_AT_ONCE, Histories
 from gateway.edges.discord_inbox import Inbox
 from gateway.edges.discord_shard import Ledger, Token
 from gateway.front import Prompt, Unavailable
 from shared.turns import Front
+from tests.support.discord import MemoryMarks
 
 MOVED = Moved(7, 3, after=1)
 AWAY = Unavailable(reason="timeout")
@@ -145,3 +148,21 @@ async def test_a_few_are_read_at_once_and_what_is_not_read_holds_the_marks():
             await asyncio.sleep(0)
     assert asked == [*range(1, READS_AT_ONCE + 1)]
     assert not reading.ledger.is_clear
+
+
+async def test_who_has_left_reads_no_history():
+    front = DiscordFront(DiscordOptions(token="t"), MemoryMarks())
+    events = front.events()
+    taking = asyncio.ensure_future(anext(events))
+    await asyncio.sleep(0)
+    assert readers()
+    await front.leave()
+    assert not readers()
+    taking.cancel()
+    await asyncio.wait({taking})
+
+
+def readers() -> list[str]:
+    return [
+        name for task in asyncio.all_tasks() if (name := task.get_name()).startswith("discord hist")
+    ]
