@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.edges.discord_backfill import Moved
 from gateway.edges.discord_inbox import Inbox
-from gateway.edges.discord_shard import Token
+from gateway.edges.discord_shard import Token, close_all
 from gateway.front import Prompt, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Histories:
             for prompt in prompts:
                 self._note(prompt, [token.again() for token in tokens])
             if rest is None:
-                _close(tokens)
+                close_all(tokens)
             self._inbox.found(moved.channel_id, prompts, rest)
 
     async def _page(self, moved: Moved) -> tuple[list[Prompt], Moved | None] | Unavailable:
@@ -102,15 +102,10 @@ class Histories:
         if tries >= len(READ_AGAIN_S):
             facts = {"channel_id": channel_id, "reason": why.reason}
             logger.warning("discord.history_not_read", extra=facts)
-            _close(tokens)
+            close_all(tokens)
             self._inbox.found(channel_id, [])
             return
         wait_s = max(READ_AGAIN_S[tries], why.retry_after_s or 0.0)
         moved = msgspec.structs.replace(moved, tries=tries + 1)
         self._inbox.again(moved, is_passed=wait_s > READ_AGAIN_S[0])
         asyncio.get_running_loop().call_later(wait_s, self._inbox.read, channel_id)
-
-
-def _close(tokens: list[Token]) -> None:
-    for token in tokens:
-        token.close()

@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from gateway.addressing import is_addressed
 from gateway.edges.discord_backfill import Moved
-from gateway.edges.discord_shard import Token
+from gateway.edges.discord_shard import Token, close_all
 from gateway.front import FrontEvent, Prompt, PromptEdited, PromptsDeleted
 
 logger = logging.getLogger(__name__)
@@ -103,8 +103,7 @@ class Inbox:
             number = event.message_id
             self._leave(Moved(event.channel_id, event.guild_id, number - 1, until=number), tokens)
             return False
-        for token in tokens:
-            token.close()
+        close_all(tokens)
         self._dropped = (self._dropped or 0) + 1
         if not is_talk:
             kind = type(event).__name__

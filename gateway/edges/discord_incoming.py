@@ -23,7 +23,7 @@ from gateway.edges.discord_histories import READ_AGAIN_S, Fetch, Histories
 from gateway.edges.discord_inbox import MAX_EVENTS, Inbox
 from gateway.edges.discord_places import Places
 from gateway.edges.discord_prompts import echo_of, prompt_of
-from gateway.edges.discord_shard import Ledger, Token
+from gateway.edges.discord_shard import Ledger, Token, close_all
 from gateway.edges.shard_leases import KnownPlaces, Session
 from gateway.front import FrontEvent, Prompt, Unavailable
 from shared.errors import ConfigError, StoreFull, StoreUnavailable
@@ -151,7 +151,7 @@ class Incoming:
             event, tokens = item
             yield event
             if not isinstance(event, Prompt):
-                _close(tokens)
+                close_all(tokens)
         if self._refused is not None:
             raise self._refused
 
@@ -161,7 +161,7 @@ class Incoming:
             with contextlib.suppress(StoreFull):  # a mark for the next start; the prompt was taken
                 await self._marks.note_direct_channel(prompt.channel_id)
         self._tries.pop(prompt.message_id, None)
-        _close(self._untaken.pop(prompt.message_id, []))
+        close_all(self._untaken.pop(prompt.message_id, []))
 
     def note_speak(self, channel_id: int, *, is_always: bool) -> None:
         """Notes whether every message of a channel is a prompt."""
@@ -290,11 +290,6 @@ class Incoming:
     def _places(self, guild_id: int | None) -> Places | None:
         sight = self._sights.get(shard_of(guild_id, self._count))
         return None if sight is None else sight.places
-
-
-def _close(tokens: list[Token]) -> None:
-    for token in tokens:
-        token.close()
 
 
 def _as_taken(sight: _Sight, left: Session) -> Session | None:

@@ -10,7 +10,7 @@ its private attributes; `tests/integration/gateway/test_shards.py` holds it to t
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any, Final, cast
@@ -67,6 +67,12 @@ class Token:
         if self._is_open:
             self._is_open = False
             self._ledger.closed(self._place)
+
+
+def close_all(tokens: Iterable[Token]) -> None:
+    """The event of these tokens is taken, or nobody waits for it any more."""
+    for token in tokens:
+        token.close()
 
 
 class Ledger:
