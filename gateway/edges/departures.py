@@ -5,7 +5,6 @@ forget and when. The composition root puts it before the heeding of changes.
 """
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import Final
 from gateway.edges.mishaps import Tell, mishap, to_nobody
 from gateway.front import Change, PlaceChanged, PlaceGone
 from gateway.ports import Heed
-from shared.edges.forgetting import REMOVAL_DELAY_MS, Forgetter, Kind, Subject
+from shared.edges.forgetting import REMOVAL_DELAY_MS, Forgetter, Kind, Subject, digest_of
 from shared.errors import StoreError, StoreFull, StoreUnavailable
 
 LOOK_S: Final = 600.0
@@ -85,7 +84,7 @@ class Departures:
             except (StoreUnavailable, StoreFull):
                 raise
             except Exception as exc:  # noqa: BLE001 - one guild must not end the gateway
-                digest = hashlib.blake2b(noted.encode(), digest_size=16).hexdigest()
+                digest = digest_of(noted)
                 _log.exception("departures.failed", extra={"subject": digest})
                 await self._tell(mishap("departures", exc, subject=digest))
             else:

@@ -71,6 +71,11 @@ _NAMES: Final = {Kind.USER: ("user", "person", "personal", "supporter", "author"
                  Kind.GUILD: ("guild", "server")}  # fmt: skip
 
 
+def digest_of(noted: str) -> str:
+    """Stands for a subject, as it is noted, where its id must not stand."""
+    return hashlib.blake2b(noted.encode(), digest_size=16).hexdigest()
+
+
 class Subject(msgspec.Struct, frozen=True):
     """A person or a guild."""
 
@@ -91,7 +96,7 @@ class Subject(msgspec.Struct, frozen=True):
     @property
     def digest(self) -> str:
         """Stands for the subject where its id must not stand."""
-        return hashlib.blake2b(str(self).encode(), digest_size=16).hexdigest()
+        return digest_of(str(self))
 
     def pattern(self) -> re.Pattern[bytes]:
         """Finds the subject in a value."""
