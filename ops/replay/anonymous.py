@@ -62,7 +62,7 @@ _ID = re.compile(
 """Mentions, emoji, and numbers as long as Discord's ids; no part of a hash or of a fraction."""
 
 _TURNS = frozenset({"turn_id", "replay_of"})
-"""Facts that name a turn."""
+"""Facts that name a turn: its id is made of a message's, which leads to the channel."""
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -120,14 +120,10 @@ class StandIns:
         marked: dict[str, object] = {}
         for name, value in facts.items():
             if name in _TURNS and isinstance(value, str):
-                marked[name] = self.turn(value)
+                marked[name] = self.mark(value)
             else:
                 marked[name] = self._marked(value) if isinstance(value, dict) else value
         return marked
-
-    def turn(self, turn_id: str) -> str:
-        """The mark of a turn: its id is made of a message's, which leads to the channel."""
-        return self.mark(turn_id)
 
     def mark(self, value: object) -> str:
         """What stands for a value that nothing counts or compares."""
@@ -168,9 +164,9 @@ def anonymous(request: TurnRequest, stand_ins: StandIns) -> TurnRequest:
     reading = request.reading
     return _kept(
         request,
-        turn_id=stand_ins.turn(request.turn_id),
-        replay_of=None if request.replay_of is None else stand_ins.turn(request.replay_of),
-        continue_of=None if request.continue_of is None else stand_ins.turn(request.continue_of),
+        turn_id=stand_ins.mark(request.turn_id),
+        replay_of=None if request.replay_of is None else stand_ins.mark(request.replay_of),
+        continue_of=None if request.continue_of is None else stand_ins.mark(request.continue_of),
         route=_route(request.route),
         messages=said,
         reading=None if reading is None else _reading(reading, stand_ins),

@@ -135,7 +135,7 @@ async def export(
     facts = Exported(
         format=FORMAT,
         version=__version__,
-        turn_id=stand_ins.turn(turn_id),
+        turn_id=stand_ins.mark(turn_id),
         request=msgspec.Raw(msgspec.json.encode(anonymous(request, stand_ins))),
         record=stand_ins.facts(_record_facts(record, known)),
         timeline=[_entry_facts(one) for one in await source.records.timeline(turn_id)],
