@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from shared.turns import StopReason
+from shared.wire import UNREADABLE
 from worker.normalize.events import StreamEvent
 from worker.normalize.meta import Meta
 from worker.normalize.payloads import Payload, Undecodable, read_json, read_object
@@ -90,7 +91,7 @@ class DialectReader(Generic[M]):
         for event in events:
             try:
                 message = decode(event.data)
-            except (msgspec.DecodeError, RecursionError):
+            except UNREADABLE:
                 self._read_unusual(event)
             else:
                 self._undecodable_in_a_row = 0
@@ -114,7 +115,7 @@ class DialectReader(Generic[M]):
         payload = self._dialect.payload
         try:
             return payload.decode(data)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             message = payload.decode_leniently(data)
             self._reply.ragged = True
             return message
@@ -300,7 +301,7 @@ def objects_in(body: bytes) -> list[bytes]:
         return [body]
     try:
         rows = [bytes(row) for row in _read_rows(body)]
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         value = read_json(body)
         elements = value if isinstance(value, list) else []
         rows = [json.dumps(element).encode() for element in elements]
