@@ -4,7 +4,7 @@ The clock itself cannot be moved here, so times are planted as far ahead as they
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from shared.config import Settings
 from shared.edges.alerts import Alerts
 from shared.edges.queue import TurnQueue
 from shared.edges.records import TurnRecords
-from shared.edges.redis import connect, within
+from shared.edges.redis import within
 from shared.keys import Keys
 from shared.turns import Target
 from tests.support.servers import RedisServer, flavors, running_server
@@ -40,14 +40,6 @@ TARGET = Target(provider="rehearsal", model="plain")
 def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
     with running_server(request.param) as running:
         yield running
-
-
-@pytest.fixture
-async def redis(server: RedisServer) -> AsyncIterator[Redis]:
-    client = connect(server.url)
-    await client.flushall()
-    yield client
-    await client.aclose()
 
 
 async def now_ms(redis: Redis) -> int:
